@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <string>
@@ -36,9 +37,31 @@ struct ApiSession : Counted<ApiSession> {
   std::vector<std::vector<const char*>> output_dim_names;
 };
 
-/// Counted: runs in progress keep it.
-struct ApiCancel : Counted<ApiCancel> {
-  std::atomic<bool> requested{false};
+/// A token. Each of its generations is a flag of its own, which runs share: a run looks at the flag
+/// of the generation that it began in, so that a reset takes back no request, not even one that the
+/// run has not looked at yet. Any thread.
+class ApiCancel : public Counted<ApiCancel> {
+ public:
+  using Flag = std::atomic<bool>;
+
+  /// For a run that begins now; it need not keep the token.
+  std::shared_ptr<const Flag> flag() const {
+    const std::lock_guard lock(mutex_);
+    return flag_;
+  }
+  void request() const {
+    const std::lock_guard lock(mutex_);
+    flag_->store(true, std::memory_order_relaxed);
+  }
+  /// Begins a generation, if the present one was requested. Throws std::bad_alloc, with no effect.
+  void reset() {
+    const std::lock_guard lock(mutex_);
+    if (flag_->load(std::memory_order_relaxed)) flag_ = std::make_shared<Flag>(false);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<Flag> flag_ = std::make_shared<Flag>(false);
 };
 
 /// Counted: runs in progress keep it. A stream of the caller's goes back to its device at the end.

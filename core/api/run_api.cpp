@@ -46,8 +46,8 @@ class BoundOutput {
 struct RunRequest {
   Ref<Session> session;
   std::vector<NamedTensor> inputs;
-  std::vector<BoundOutput> bound;  // empty, or one per output
-  Ref<ApiCancel> cancel;
+  std::vector<BoundOutput> bound;                    // empty, or one per output
+  std::shared_ptr<const ApiCancel::Flag> cancelled;  // its token may be gone
   Ref<ApiStream> stream;
   RunControl control;
   bool is_stoppable = false;
@@ -111,6 +111,7 @@ Status read_bound(const bpa_run_args& given, RunRequest* request) {
       return bad_argument(name, "is bound to an earlier output too");
     }
     BP_TRY(request->bound[i].take(handle, name));
+    if (request->bound[i].tensor()->is_read_only()) return bad_argument(name, "is read-only");
     BP_TRY(check_same_runtime(*request->bound[i].tensor(), *request, name));
   }
   return {};
@@ -119,8 +120,8 @@ Status read_bound(const bpa_run_args& given, RunRequest* request) {
 Status read_control(const bpa_run_args& given, const Runtime& runtime, RunRequest* request) {
   if (given.cancel != nullptr) {
     BP_TRY_ASSIGN(ApiCancel * cancel, object_of(given.cancel, "args.cancel"));
-    request->cancel = Ref<ApiCancel>(cancel);
-    request->control.cancelled = &cancel->requested;
+    request->cancelled = cancel->flag();
+    request->control.cancelled = request->cancelled.get();
   }
   if (given.stream != nullptr) {
     BP_TRY_ASSIGN(ApiStream * stream, object_of(given.stream, "args.stream"));
@@ -292,7 +293,15 @@ bpa_status bpa_cancel_create(bpa_cancel** out_cancel) {
 bpa_status bpa_cancel_request(bpa_cancel* cancel) {
   return guarded([&]() -> Status {
     BP_TRY_ASSIGN(ApiCancel * found, object_of(cancel, "cancel"));
-    found->requested.store(true, std::memory_order_relaxed);
+    found->request();
+    return {};
+  });
+}
+
+bpa_status bpa_cancel_reset(bpa_cancel* cancel) {
+  return guarded([&]() -> Status {
+    BP_TRY_ASSIGN(ApiCancel * found, object_of(cancel, "cancel"));
+    found->reset();
     return {};
   });
 }

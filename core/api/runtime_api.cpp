@@ -70,6 +70,8 @@ bpa_device_info device_info(Device& device) {
   info.compute_unit_count = props.compute_unit_count;
   info.alignment_bytes = props.alignment_bytes;
   info.output_copy_count = counters.output_copies;
+  info.dlpack_device_type = props.dlpack_device_type;
+  info.dlpack_device_id = props.dlpack_device_id;
   return info;
 }
 

@@ -3,7 +3,9 @@
 // Sessions of the C API: loading and introspection. Runs are in run_api.cpp.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/api/deleter.hpp"
@@ -130,6 +132,46 @@ Status write_io(std::span<const SessionIo> ios, const std::vector<std::vector<co
   info.has_default = io.has_default ? 1 : 0;
   info.min_sizes = io.min_sizes.data();
   info.max_sizes = io.max_sizes.data();
+  return write_struct(out_info, info, "out_info");
+}
+
+uint32_t placement_of(RouteKind kind) {
+  switch (kind) {
+    case RouteKind::kNative:
+      return BPA_PLACEMENT_NATIVE;
+    case RouteKind::kDecomposed:
+      return BPA_PLACEMENT_DECOMPOSED;
+    case RouteKind::kFallback:
+      return BPA_PLACEMENT_FALLBACK;
+    case RouteKind::kView:
+      return BPA_PLACEMENT_VIEW;
+    case RouteKind::kKnown:
+      break;
+  }
+  return BPA_PLACEMENT_KNOWN;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+Status write_node(Session& session, uint64_t index, bpa_node_info* out_info) {
+  const std::optional<PlacementRow> row = session.placement(index);
+  if (!row) {
+    return bad_argument("index", "is " + std::to_string(index) + ", expected less than " +
+                                     std::to_string(session.placement_count()));
+  }
+  // First, so that nothing is kept for a struct that is refused.
+  BP_TRY(write_struct(out_info, bpa_node_info{}, "out_info"));
+  bpa_node_info info{};
+  info.name = session.keep_text(row->node);
+  info.op = session.keep_text(row->op);
+  info.device = to_handle(row->device);
+  info.kernels = session.keep_text(joined(row->kernels));
+  info.reason = session.keep_text(row->reason);
+  info.placement = placement_of(row->kind);
   return write_struct(out_info, info, "out_info");
 }
 
@@ -261,5 +303,21 @@ bpa_status bpa_session_get_placement(bpa_session* session, bpa_placement_info* o
     info.live_bytes_peak = memory.live_bytes_peak;
     info.memory_used_bytes = found->session->memory_used_bytes();
     return bp::write_struct(out_info, info, "out_info");
+  });
+}
+
+bpa_status bpa_session_node_count(bpa_session* session, uint64_t* out_count) {
+  return guarded(out_count, 1, [&]() -> Status {
+    BP_TRY_ASSIGN(const ApiSession* found, object_of(session, "session"));
+    BP_TRY(check_pointer(out_count, "out_count"));
+    *out_count = found->session->placement_count();
+    return {};
+  });
+}
+
+bpa_status bpa_session_get_node(bpa_session* session, uint64_t index, bpa_node_info* out_info) {
+  return guarded([&]() -> Status {
+    BP_TRY_ASSIGN(const ApiSession* found, object_of(session, "session"));
+    return bp::write_node(*found->session, index, out_info);
   });
 }

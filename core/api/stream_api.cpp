@@ -26,6 +26,9 @@ Result<TensorUse> read_access(bpa_stream* stream, const bpa_tensor* tensor, uint
     return bad_argument("tensor",
                         "is " + used->describe() + ", and the stream is of " + device.name());
   }
+  if (used->is_read_only() && (access & BPA_ACCESS_WRITE_BIT) != 0) {
+    return bad_argument("tensor", "is read-only, and access has BPA_ACCESS_WRITE_BIT");
+  }
   return TensorUse{found, used, (access & BPA_ACCESS_READ_BIT) != 0,
                    (access & BPA_ACCESS_WRITE_BIT) != 0};
 }

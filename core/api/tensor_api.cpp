@@ -117,6 +117,7 @@ Status wrap(Device* device, const bpa_wrap_args& args, bpa_tensor** out_tensor) 
       Storage::wrap(device, args.memory.handle - skew, args.bytes + skew, deleter);
   auto tensor = Ref<Tensor>::make(std::move(storage), args.dtype, sizes, strides,
                                   args.memory.offset_bytes + skew);
+  if ((args.flags & BPA_TENSOR_READ_ONLY_BIT) != 0) tensor->forbid_writes();
   BP_TRY(give_tensor(std::move(tensor), out_tensor));
   deleter->arm(args.deleter, args.user);  // last: on an error the memory stays the caller's
   return {};
@@ -183,7 +184,7 @@ bpa_status bpa_tensor_wrap(bpa_device* device, const bpa_wrap_args* args, bpa_te
   return guarded(out_tensor, 1, [&]() -> Status {
     BP_TRY(check_pointer(out_tensor, "out_tensor"));
     BP_TRY(check_pointer(args, "args"));
-    BP_TRY_ASSIGN(bpa_wrap_args given, bp::read_struct(args, "args"));
+    BP_TRY_ASSIGN(bpa_wrap_args given, bp::read_struct(args, "args", BPA_TENSOR_READ_ONLY_BIT));
     bp::DeviceUse target;
     if (device != nullptr) {
       BP_TRY_ASSIGN(target, object_of(device, "device"));
@@ -233,6 +234,7 @@ bpa_status bpa_tensor_get_info(bpa_tensor* tensor, bpa_tensor_info* out_info) {
     BP_TRY_ASSIGN(const Tensor* source, object_of(tensor, "tensor"));
     const bp::Storage& storage = source->storage();
     bpa_tensor_info info{};
+    info.flags = source->is_read_only() ? BPA_TENSOR_READ_ONLY_BIT : 0;
     info.dtype = source->dtype();
     info.rank = static_cast<uint32_t>(source->sizes().size());
     info.sizes = source->sizes().data();

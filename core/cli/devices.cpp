@@ -36,7 +36,9 @@ std::string devices_json(const Runtime& runtime) {
         .field("plugin_path", plugin.path())
         .field("execution", execution_name(*device))
         .field("memory_bytes", props.memory_bytes)
-        .field("compute_unit_count", props.compute_unit_count);
+        .field("compute_unit_count", props.compute_unit_count)
+        .field("dlpack_device_type", props.dlpack_device_type)
+        .field("dlpack_device_id", int64_t{props.dlpack_device_id});
     const Result<size_t> kernel_count = kernel_count_of(*device);
     if (kernel_count.ok()) {
       json.field("kernel_count", *kernel_count);

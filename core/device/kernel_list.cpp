@@ -72,8 +72,8 @@ Status read_kernel(const bp_kernel* theirs, KernelRecord* out) {
   for (const uint64_t mask : std::span(kernel.dtype_masks, kernel.dtype_mask_count)) {
     out->dtype_masks.push_back(mask & kKnownDtypes);
   }
-  kernel.flags &=
-      BP_KERNEL_DETERMINISTIC_BIT | BP_KERNEL_CHOOSES_ORDER_BIT | BP_KERNEL_CAPTURABLE_BIT;
+  kernel.flags &= BP_KERNEL_DETERMINISTIC_BIT | BP_KERNEL_CHOOSES_ORDER_BIT |
+                  BP_KERNEL_CAPTURABLE_BIT | BP_KERNEL_STRIDED_OUTPUTS_BIT;
   kernel.depends_on &= BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT | BP_DEPENDS_HOST_DATA_BIT;
   kernel.dtype_masks = out->dtype_masks.data();
   kernel.arg_rules = nullptr;

@@ -41,6 +41,8 @@ Status check_props(const PluginTables& tables, bp_device_props* props) {
     defect = "BP_DEVICE_HOST_MEMORY_BIT needs BP_DEVICE_ADDRESS_BIT";
   } else if (!std::has_single_bit(props->alignment_bytes)) {
     defect = fmt::format("alignment_bytes {} is no power of two", props->alignment_bytes);
+  } else if (props->dlpack_device_id < 0) {
+    defect = fmt::format("dlpack_device_id {} is below 0", props->dlpack_device_id);
   } else if (!is_readable(props->name) || !is_readable(props->vendor) ||
              !is_readable(props->driver)) {
     defect = "name, vendor or driver is no UTF-8 text of at most 4 KiB";

@@ -86,6 +86,7 @@ TEST_F(Devices, OpenDevice_EachFault_IsRefusedAndTheDeviceClosed) {
       {"props_host_memory",
        "INTERNAL: good:0: device_props: BP_DEVICE_HOST_MEMORY_BIT needs "
        "BP_DEVICE_ADDRESS_BIT"},
+      {"props_dlpack", "INTERNAL: good:0: device_props: dlpack_device_id -1 is below 0"},
       {"props_name",
        "INTERNAL: good:0: device_props: name, vendor or driver is no UTF-8 text of "
        "at most 4 KiB"}};

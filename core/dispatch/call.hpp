@@ -35,9 +35,13 @@ struct CallArgs {
 /// OUT_OF_MEMORY; the plugin's. Any thread.
 Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_outputs);
 
-/// The kernel that copies a tensor of this type into contiguous memory of its device. Errors:
-/// UNSUPPORTED; the plugin's.
-Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& type);
+/// The kernel that copies a tensor of this type into contiguous memory of its device, or into a
+/// view of such strides. Errors: UNSUPPORTED; the plugin's.
+Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& type,
+                                                 std::span<const int64_t> out_strides = {});
+/// ... and its launch. Both lie on the stream's device.
+Status launch_copy(const std::shared_ptr<PlannedKernel>& planned, Tensor& source,
+                   Ref<Tensor> target, Stream& stream);
 /// The same values contiguous, on the same device; the tensor itself if it is already.
 Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream);
 /// Writes the values of `source` into `target`: contiguous, of the same dtype and sizes, on a

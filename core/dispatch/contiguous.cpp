@@ -14,24 +14,6 @@
 namespace bp {
 namespace {
 
-Result<std::shared_ptr<PlannedKernel>> plan_copy(const Tensor& tensor, Device& device) {
-  return plan_copy(device, {.dtype = tensor.dtype(),
-                            .sizes = tensor.sizes(),
-                            .strides = tensor.strides(),
-                            .offset_bytes = tensor.offset_bytes()});
-}
-
-Status launch_copy(const std::shared_ptr<PlannedKernel>& planned, Tensor& source,
-                   Ref<Tensor> target, Stream& stream) {
-  BP_TRY(source.storage().order_before(stream, Access::kRead));
-  BP_TRY(target->order_before_write(stream));
-  const std::array<bp_tensor, 2> tensors{source.abi(), target->abi()};
-  Tensor* const inputs[] = {&source};
-  BP_TRY(launch_planned(stream, planned, tensors.data(), inputs, {&target, 1}));
-  if (stream.is_inline()) target->forget_faults();
-  return {};
-}
-
 Status copy_through_host(const Ref<Tensor>& source, Tensor& target, Stream& stream) {
   BP_TRY_ASSIGN(const HostTensor staging, copy_to_host(source));
   return write_from_host(stream, target, staging.data);
@@ -49,7 +31,7 @@ struct TensorWay {
   Result<Ref<Tensor>> by_kernel(const Ref<Tensor>& tensor) const {
     Device& where = *tensor->device();
     Stream& on = &where == &device ? stream : where.default_stream();
-    const auto planned = plan_copy(*tensor, where);
+    const auto planned = plan_copy(where, ArgType::of(*tensor));
     if (planned.status().code() == BP_UNSUPPORTED) {
       return Status(BP_UNSUPPORTED, where.name() + " has no kernel that makes " +
                                         tensor->describe() +
@@ -76,17 +58,37 @@ struct TensorWay {
 
 }  // namespace
 
-Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& type) {
+ArgType ArgType::of(const Tensor& tensor) {
+  return {.dtype = tensor.dtype(),
+          .sizes = tensor.sizes(),
+          .strides = tensor.strides(),
+          .offset_bytes = tensor.offset_bytes()};
+}
+
+Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& type,
+                                                 std::span<const int64_t> out_strides) {
   const auto op = device.runtime().registry().copy_op();
   if (!op) return Status(BP_UNSUPPORTED, "no operator copies tensors");
   const TensorType out_type{.dtype = type.dtype, .has_rank = true, .sizes = type.sizes};
   Dispatcher& dispatcher = Dispatcher::of(device);
-  auto planned = dispatcher.plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
+  auto planned = dispatcher.plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr,
+                                        {.out_strides = out_strides});
   dispatcher.drain_deferred();
   if (planned.ok() && !(*planned)->contiguous_inputs().empty()) {
     return Status(BP_UNSUPPORTED, "takes contiguous tensors only");
   }
   return planned;
+}
+
+Status launch_copy(const std::shared_ptr<PlannedKernel>& planned, Tensor& source,
+                   Ref<Tensor> target, Stream& stream) {
+  BP_TRY(source.storage().order_before(stream, Access::kRead));
+  BP_TRY(target->order_before_write(stream));
+  const std::array<bp_tensor, 2> tensors{source.abi(), target->abi()};
+  Tensor* const inputs[] = {&source};
+  BP_TRY(launch_planned(stream, planned, tensors.data(), inputs, {&target, 1}));
+  if (stream.is_inline()) target->forget_faults();
+  return {};
 }
 
 Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
@@ -100,7 +102,7 @@ Status copy_into(const Ref<Tensor>& source, const Ref<Tensor>& target, bool alig
                  Stream& stream) {
   Device* device = target->device();
   if (source->device() == device && aligned && source->element_count() > 0) {
-    const auto planned = plan_copy(*source, *device);
+    const auto planned = plan_copy(*device, ArgType::of(*source));
     if (planned.ok()) return launch_copy(*planned, *source, target, stream);
     if (planned.status().code() != BP_UNSUPPORTED) return planned.status();
   }

@@ -38,6 +38,9 @@ struct ArgType {
   uint64_t offset_bytes = 0;        // modulo 256: what is known of the alignment
   const void* host_data = nullptr;  // contiguous values, where they are on the host
   bool is_constant = false;         // the same values whenever this is launched: of plans alone
+
+  /// A tensor's, without host data.
+  static ArgType of(const Tensor& tensor);
 };
 
 /// A value of a graph as a call's input: contiguous, with its values where they are constant;
@@ -49,6 +52,8 @@ struct CallMode {
   bool deterministic = false;  // kernels that do not promise bitwise equal reruns are refused
   /// Bit i: output i, which has elements, may lie in any order of its dimensions. Of plans alone.
   uint32_t any_order_outputs = 0;
+  /// Of output 0, where it is a view that kernels write into. Never of a call that is resolved.
+  std::span<const int64_t> out_strides = {};
 };
 
 /// Some of a call's inputs, of which a variadic operator has any number.

@@ -176,20 +176,21 @@ Status PlannedKernel::take_out_strides(const int64_t* strides, const CallQuery& 
     const Dims& sizes = call.outputs[i].sizes;
     const std::span<const int64_t> given(strides, sizes.size());
     strides += sizes.size();
-    const Dims contiguous = contiguous_strides(sizes);
+    const bool is_view = i == 0 && !call.mode.out_strides.empty();
+    const Dims shown = is_view ? Dims(call.mode.out_strides) : contiguous_strides(sizes);
     const bool is_free = chooses_order(record_, call, i);
     const int64_t count = element_count(sizes);
     const auto is_sane = [&](int64_t stride) { return stride >= 1 && stride <= count; };
     const bool fits = is_free ? is_dense(sizes, given) && std::ranges::all_of(given, is_sane)
-                              : std::ranges::equal(given, contiguous);
+                              : std::ranges::equal(given, shown);
     if (!fits) {
       return Status(BP_UNSUPPORTED,
                     name + " lays output " + std::to_string(i) + " of sizes " + to_string(sizes) +
                         " by strides " + numbers_text(given) + ", expected " +
-                        numbers_text({contiguous.begin(), contiguous.end()}) +
+                        numbers_text({shown.begin(), shown.end()}) +
                         (is_free ? " or those of another order of the dimensions" : ""));
     }
-    is_plain = is_plain && std::ranges::equal(given, contiguous);
+    is_plain = is_plain && std::ranges::equal(given, shown);
     out_strides_.emplace_back(given);
   }
   if (is_plain) out_strides_.clear();

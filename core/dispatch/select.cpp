@@ -69,7 +69,8 @@ std::string selection_key(const CallQuery& call) {
   const auto put = [&key](uint64_t value) {
     key.append(reinterpret_cast<const char*>(&value), sizeof(value));
   };
-  put(uint64_t{call.op} << 1 | (call.mode.deterministic ? 1 : 0));
+  put(uint64_t{call.op} << 2 | (call.mode.out_strides.empty() ? 0 : 2) |
+      (call.mode.deterministic ? 1 : 0));
   for (const ArgType& input : call.inputs) put(input.dtype << 8 | input.sizes.size());
   for (const TensorType& output : call.outputs) put(output.dtype << 8 | output.sizes.size());
   return key + call.attributes.to_string();
@@ -100,8 +101,11 @@ KernelQuery::KernelQuery(const KernelRecord& record, const CallQuery& call, uint
     if ((depends_on & BP_DEPENDS_SIZES_BIT) != 0) shown_sizes = sizes;
     info.sizes = shown_sizes.data();
     if ((depends_on & BP_DEPENDS_STRIDES_BIT) != 0) {
+      const bool is_view = i == call.inputs.size() && !call.mode.out_strides.empty();
       const bool dense = !is_input || contiguous.contains(i);
-      dims_[2 * i + 1] = dense ? contiguous_strides(sizes) : call.inputs[i].strides;
+      dims_[2 * i + 1] = is_view ? Dims(call.mode.out_strides)
+                         : dense ? contiguous_strides(sizes)
+                                 : call.inputs[i].strides;
       info.strides = dims_[2 * i + 1].data();
     }
     if (is_input && call.inputs[i].is_constant && record.kernel.prepack != nullptr) {
@@ -129,6 +133,9 @@ std::string refuse_by_descriptor(const KernelRecord& record, const CallQuery& ca
   const bp_kernel& kernel = record.kernel;
   if (call.mode.deterministic && (kernel.flags & BP_KERNEL_DETERMINISTIC_BIT) == 0) {
     return "does not promise equal bits on a rerun, and the call is deterministic";
+  }
+  if (!call.mode.out_strides.empty() && (kernel.flags & BP_KERNEL_STRIDED_OUTPUTS_BIT) == 0) {
+    return "writes contiguous outputs only";
   }
   // A version only adds: a call without what is new is one of the versions before.
   const uint32_t since = needed_since(call);

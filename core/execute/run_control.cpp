@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <thread>
 
-#include "core/base/dtype.hpp"
 #include "core/plan/planner.hpp"
 #include "core/runtime/device.hpp"
+#include "core/runtime/memory_range.hpp"
 
 namespace bp {
 namespace {
@@ -19,27 +19,6 @@ using std::chrono::microseconds;
 constexpr microseconds kShortestPause{20};
 constexpr microseconds kLongestPause{1000};
 constexpr uint64_t kAlignment = 256;
-
-struct Range {
-  uint64_t handle;  // 0: begin and end are addresses
-  uint64_t begin;
-  uint64_t end;
-};
-
-Range range_of(const Tensor& tensor) {
-  const Storage& storage = tensor.storage();
-  const Device* device = tensor.device();
-  const bool address =
-      device == nullptr || (device->table().props.flags & BP_DEVICE_ADDRESS_BIT) != 0;
-  const uint64_t base = storage.offset_bytes() + (address ? storage.handle() : 0);
-  // A view's bytes are somewhere in its storage; a contiguous one's are known.
-  if (!tensor.contiguous()) {
-    return {address ? 0 : storage.handle(), base, base + storage.bytes()};
-  }
-  const uint64_t first = base + tensor.offset_bytes();
-  const uint64_t bytes = dtype_storage_bytes(tensor.dtype(), tensor.element_count());
-  return {address ? 0 : storage.handle(), first, first + bytes};
-}
 
 }  // namespace
 
@@ -88,16 +67,7 @@ Status MemoryBudget::charge(uint64_t bytes, std::string_view what) {
                                       " more");
 }
 
-bool may_overlap(const Tensor& a, const Tensor& b) {
-  const bool host_a = a.device() == nullptr || a.device()->has_host_memory();
-  const bool host_b = b.device() == nullptr || b.device()->has_host_memory();
-  if (a.device() != b.device() && !(host_a && host_b)) return false;
-  const Range x = range_of(a);
-  const Range y = range_of(b);
-  return x.handle == y.handle && x.begin < y.end && y.begin < x.end;
-}
-
-bool is_plan_aligned(const Tensor& tensor) { return range_of(tensor).begin % kAlignment == 0; }
+bool is_plan_aligned(const Tensor& tensor) { return memory_range(tensor).begin % kAlignment == 0; }
 
 Ref<Tensor> share_constant(Device& device, const std::shared_ptr<const HostTensor>& constant) {
   const auto address = reinterpret_cast<uint64_t>(constant->data);

@@ -87,8 +87,6 @@ struct RunState {
   MemoryCharge charge;
 };
 
-/// True if some bytes belong to both, as far as the core can tell from handles.
-bool may_overlap(const Tensor& a, const Tensor& b);
 /// Element [0, ...] lies on a 256-byte boundary, which is what plans count on for outputs.
 bool is_plan_aligned(const Tensor& tensor);
 /// The constant where it lies, for a device that reads host memory; nullptr: it must be copied.

@@ -227,6 +227,7 @@ Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>
     tensor->storage().keep(std::move(charge));
     constant->release_pages();
   }
+  tensor->forbid_writes();  // an output may be a view of it
   if (own) constants_.emplace(key, tensor);
   return tensor;
 }
@@ -396,11 +397,17 @@ PlacementCounts Session::placement_counts() const {
   return counts;
 }
 
-MemoryPlan Session::memory_plan() const {
+/// The plans as they are now: what reads them holds no lock that a run needs.
+Session::NewestRun Session::newest_run() const {
   const std::lock_guard lock(newest_run_mutex_);
-  if (newest_session_) return newest_session_->memory_plan();
+  return {newest_session_, newest_run_};
+}
+
+MemoryPlan Session::memory_plan() const {
+  const NewestRun run = newest_run();
+  if (run.session) return run.session->memory_plan();
   MemoryPlan plan;
-  for (const auto& segment : newest_run_) {
+  for (const auto& segment : run.segments) {
     for (const uint64_t bytes : segment->arena_bytes) plan.arena_bytes += bytes;
     for (const uint64_t bytes : segment->live_bytes_peak) plan.live_bytes_peak += bytes;
   }
@@ -408,17 +415,54 @@ MemoryPlan Session::memory_plan() const {
 }
 
 std::vector<PlacementRow> Session::placements() const {
-  const std::lock_guard lock(newest_run_mutex_);
-  if (newest_session_) return newest_session_->placements();
+  const NewestRun run = newest_run();
+  if (run.session) return run.session->placements();
   std::vector<PlacementRow> rows;
-  for (const auto& segment : newest_run_) {
-    for (const NodeRoute& route : segment->routes) {
-      const Node& node = graph_.node(route.node);
-      rows.push_back({node.name, std::string(graph_.registry().schema(node.op).name), route.kind,
-                      route.kernels, route.reason});
-    }
+  for (const auto& segment : run.segments) {
+    for (const NodeRoute& route : segment->routes) rows.push_back(row_of(*segment, route));
   }
   return rows;
+}
+
+uint64_t Session::placement_count() const {
+  const NewestRun run = newest_run();
+  if (run.session) return run.session->placement_count();
+  uint64_t count = 0;
+  for (const auto& segment : run.segments) count += segment->routes.size();
+  return count;
+}
+
+std::optional<PlacementRow> Session::placement(uint64_t index) const {
+  const NewestRun run = newest_run();
+  if (run.session) return run.session->placement(index);
+  for (const auto& segment : run.segments) {
+    if (index < segment->routes.size()) return row_of(*segment, segment->routes[index]);
+    index -= segment->routes.size();
+  }
+  return std::nullopt;
+}
+
+PlacementRow Session::row_of(const Segment& segment, const NodeRoute& route) const {
+  const Node& node = graph_.node(route.node);
+  PlacementRow row{node.name, std::string(graph_.registry().schema(node.op).name), route.kind,
+                   route.kernels, route.reason};
+  if (row.kernels.empty()) return row;
+  // Steps are in the order of their nodes. Beside a node's kernels there may be some that copy its
+  // inputs or outputs; operators tell them apart, since kernels' names are gone after a close.
+  const auto copy = graph_.registry().copy_op();
+  for (const Step& step : std::ranges::equal_range(segment.steps, route.node, {}, &Step::node)) {
+    if (step.kind != StepKind::kLaunch) continue;
+    const bool is_copy = copy && step.kernel->op() == *copy;
+    if (!is_copy || row.device == nullptr) row.device = devices_[step.device];
+  }
+  return row;
+}
+
+const char* Session::keep_text(std::string_view text) {
+  const std::lock_guard lock(texts_mutex_);
+  auto found = texts_.find(text);
+  if (found == texts_.end()) found = texts_.emplace(text).first;
+  return found->c_str();
 }
 
 }  // namespace bp

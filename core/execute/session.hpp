@@ -8,11 +8,15 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -95,6 +99,7 @@ struct PlacementRow {
   RouteKind kind = RouteKind::kNative;
   std::vector<std::string> kernels;
   std::string reason;
+  Device* device = nullptr;  // of the last of its kernels; nullptr: there are none
 };
 
 /// Memory for the values between operators, over all devices of a plan.
@@ -133,6 +138,11 @@ class Session : public Counted<Session> {
   /// How the newest run, or else what was planned ahead, places the nodes.
   PlacementCounts placement_counts() const;
   std::vector<PlacementRow> placements() const;
+  /// Row by row: how many there are, and one of them; none: there are not so many now.
+  uint64_t placement_count() const;
+  std::optional<PlacementRow> placement(uint64_t index) const;
+  /// The same text, for as long as the session lives. Any thread. Throws std::bad_alloc.
+  const char* keep_text(std::string_view text);
   /// The same of its memory: a sum over segments, each of which keeps its arena.
   MemoryPlan memory_plan() const;
   /// What the memory limit is held against, now.
@@ -146,6 +156,10 @@ class Session : public Counted<Session> {
   friend class DefaultInputs;
   friend class Ref<Session>;
   class ContextPlace;
+  struct NewestRun {
+    Ref<Session> session;  // set: it was a run of another one, whose newest it is
+    std::vector<std::shared_ptr<const Segment>> segments;
+  };
 
   Session(Runtime& runtime, Graph graph, const SessionArgs& args,
           std::shared_ptr<MemoryBudget> budget);
@@ -195,6 +209,8 @@ class Session : public Counted<Session> {
   Result<Ref<Tensor>> packed_on(const PackRequest& request, Stream& stream);
   /// The values that are to be packed, if they are the graph's; nullptr: a plan's own.
   std::shared_ptr<const HostTensor> values_of(const PackRequest& request) const;
+  NewestRun newest_run() const;
+  PlacementRow row_of(const Segment& segment, const NodeRoute& route) const;
   Status wait_for_place(std::unique_lock<std::mutex>& lock, const RunControl* control);
   Result<std::unique_ptr<RunContext>> make_context();
 
@@ -225,6 +241,9 @@ class Session : public Counted<Session> {
   mutable std::mutex newest_run_mutex_;
   std::vector<std::shared_ptr<const Segment>> newest_run_;
   Ref<Session> newest_session_;  // if it was a run of another one
+
+  std::mutex texts_mutex_;
+  std::set<std::string, std::less<>> texts_;  // that readers of placements were given
 
   std::mutex contexts_mutex_;
   std::condition_variable context_returned_;

@@ -13,6 +13,7 @@
 #include "core/execute/default_inputs.hpp"
 #include "core/execute/run_context.hpp"
 #include "core/execute/session.hpp"
+#include "core/runtime/memory_range.hpp"
 
 namespace bp {
 namespace {

@@ -12,6 +12,8 @@
 
 namespace bp {
 
+constinit thread_local int LeavesStorages::count_ = 0;
+
 Storage::Storage(Device* device, uint64_t handle, uint64_t offset_bytes, uint64_t bytes)
     : runtime_(device != nullptr ? &device->runtime() : nullptr),
       device_(device),
@@ -68,12 +70,14 @@ bool Storage::is_over(const Mark& mark) const {
 
 bool Storage::let_work_end(const Mark& mark) {
   if (is_over(mark)) return true;
+  // An inline stream waits by the host.
+  if (LeavesStorages::here() && (block_ == nullptr || home_->is_inline())) return false;
   if (block_ != nullptr) {
     // The block's home stream waits, so that the next owner of the block on that stream comes
     // after other streams' work. If that wait cannot be enqueued, the host waits.
     const Status ordered = contain([&] { return home_->wait_for(*mark.stream, mark.seq); });
     if (ordered.ok()) return true;
-    if (ordered.code() == BP_TIMEOUT) return false;
+    if (ordered.code() == BP_TIMEOUT || LeavesStorages::here()) return false;
   }
   const Status ended = contain([&] { return mark.stream->sync(); });
   // Where memory is short it may not even have begun to wait.

@@ -43,6 +43,20 @@ struct FaultOrigin {
   Status report() const;
 };
 
+/// While one lives, this thread waits for no work that uses a storage whose last holder goes: such
+/// a storage is left to its device. For threads that this work waits for.
+class LeavesStorages {
+ public:
+  LeavesStorages() { ++count_; }
+  ~LeavesStorages() { --count_; }
+  LeavesStorages(const LeavesStorages&) = delete;
+  LeavesStorages& operator=(const LeavesStorages&) = delete;
+  static bool here() { return count_ > 0; }
+
+ private:
+  static constinit thread_local int count_;
+};
+
 class Storage : public Counted<Storage>, public Recycled<Storage> {
  public:
   /// Device memory from the device's allocator, at home on `home` (the stream that will write it

@@ -43,6 +43,10 @@ class Tensor : public Counted<Tensor>, public Recycled<Tensor> {
   Device* device() const { return storage_->device(); }
   int64_t element_count() const { return bp::element_count(sizes_); }
   bool contiguous() const { return is_contiguous(sizes_, strides_); }
+  /// Nobody writes through it, nor through views of it; its memory may change by others.
+  bool is_read_only() const { return is_read_only_; }
+  /// Before anybody else has the tensor.
+  void forbid_writes() { is_read_only_ = true; }
 
   /// A view with other sizes and strides; offset in elements from this view's element [0, ...].
   Ref<Tensor> view(const Dims& sizes, const Dims& strides, int64_t offset) const {
@@ -100,6 +104,7 @@ class Tensor : public Counted<Tensor>, public Recycled<Tensor> {
   Dims sizes_;
   Dims strides_;
   uint64_t offset_bytes_;
+  bool is_read_only_ = false;
 };
 
 }  // namespace bp

@@ -32,7 +32,7 @@ WORDS = (
      "bp_device_props: its required part was 48 bytes and is 16 now"),
     ("optional member made required", "device.h",
      [("Required: alignment_bytes.", "Required: all.")],
-     "bp_device_props: its required part was 48 bytes and is 96 now"),
+     "bp_device_props: its required part was 48 bytes and is 104 now"),
     ("nothing required any more", "kernel.h",
      [("stack; the plugin copies what it needs later, before it\n * returns. Required: all.",
        "stack; the plugin copies what it needs later, before it\n * returns. Required: none.")],

@@ -96,6 +96,7 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
     props.name = sdk::str(device->machine.name);
     props.vendor = sdk::str(device->machine.vendor);
     props.driver = sdk::str(device->driver);
+    props.dlpack_device_type = 1;  // kDLCPU, of which there is one: number 0
     sdk::write_out(out_props, props);
   });
 }

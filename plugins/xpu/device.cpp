@@ -291,6 +291,7 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
   props.name = sdk::str(info.name);
   props.vendor = sdk::str(info.vendor);
   props.driver = sdk::str(info.driver);
+  // DLPack's number for OpenCL is left out: a buffer is of one context, which DLPack cannot name.
   sdk::write_out(out_props, props);
   return BP_OK;
 }

@@ -24,6 +24,8 @@ const std::map<std::string_view, std::string_view>& tests_of_members() {
       {"bp_device_props.name", "DeviceProps_NoneFilled_AreAPlainQueuedDevice"},
       {"bp_device_props.vendor", "DeviceProps_NoneFilled_AreAPlainQueuedDevice"},
       {"bp_device_props.driver", "DeviceProps_NoneFilled_AreAPlainQueuedDevice"},
+      {"bp_device_props.dlpack_device_type", "DeviceProps_NoneFilled_AreAPlainQueuedDevice"},
+      {"bp_device_props.dlpack_device_id", "DeviceProps_NoneFilled_AreAPlainQueuedDevice"},
       {"bp_arg_rule.strides", "ArgRule_Empty_DemandsContiguous"},
       {"bp_arg_rule.alignment_bytes", "ArgRule_Empty_DemandsContiguous"},
       {"bp_arg_info.host_data", "ArgInfo_WithoutHostData_IsAsWithNull"},
@@ -306,6 +308,8 @@ TEST(OptionalMembers, DeviceProps_NoneFilled_AreAPlainQueuedDevice) {
   EXPECT_EQ(table->props.features, 0u);
   EXPECT_EQ(table->props.flags, 0u);
   EXPECT_EQ(table->props.alignment_bytes, 1u);
+  EXPECT_EQ(table->props.dlpack_device_type, 0u);
+  EXPECT_EQ(table->props.dlpack_device_id, 0);
   EXPECT_EQ(table->props.name.len + table->props.vendor.len + table->props.driver.len, 0u);
 }
 

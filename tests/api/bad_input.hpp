@@ -125,6 +125,7 @@ class Fixture : public DistObjects {
   const int64_t negative_sizes[17] = {-1, 2};
   const int64_t huge_sizes[17] = {INT64_MAX, INT64_MAX};
   const int64_t large_sizes[17] = {1000, 1000};
+  const int64_t view_strides[17] = {2, 1};
   const int64_t negative_strides[17] = {-2, 1};
   const int64_t large_strides[17] = {1000, 1};
   const int64_t huge_strides[17] = {INT64_MAX, INT64_MIN};

@@ -45,6 +45,12 @@ def main(out):
                                    ("Relu", ("found",), ("y",))],
                                   [("x", FLOAT, ["N"]), ("index", onnx_file.INT64, ["M"])],
                                   [("y", FLOAT, ["M"])]),
+        # A kernel, a view, one or several kernels, nothing to launch, a view, and an operator that
+        # tests keep from devices.
+        "placements": onnx_file.model(
+            [("Relu", ("x",), ("a",)), ("Flatten", ("a",), ("b",)), ("Softmax", ("b",), ("c",)),
+             ("Shape", ("x",), ("s",)), ("Reshape", ("c", "s"), ("d",)), ("Tanh", ("d",), ("y",))],
+            [("x", FLOAT, ["N", 2, 2])], [("y", FLOAT, ["N", 2, 2])]),
         # The sum is of one row, or of as many as w has.
         "fixed_sum": onnx_file.model([("Add", ("x", "w"), ("y",))], [("x", FLOAT, ["N", 2])],
                                      [("y", FLOAT, ["N", 2])], [("w", [4, 2])]),
@@ -56,6 +62,11 @@ def main(out):
         "relu_plus_weight": onnx_file.model(
             [("Relu", ("x",), ("a",)), ("Add", ("a", "w"), ("y",))], square,
             [("y", FLOAT, [2, 2])], [("w", [2, 2])]),
+        # Outputs that nothing computes: a weight, and a view of one.
+        "weights_out": onnx_file.model(
+            [("Relu", ("x",), ("y",)), ("Transpose", ("w",), ("t",)), ("Identity", ("v",), ("i",))],
+            square, [("y", FLOAT, [2, 2]), ("t", FLOAT, [3, 2]), ("i", FLOAT, [4])],
+            [("w", [2, 3]), ("v", [4])]),
         "rows_plus_default": onnx_file.model(
             [("Add", ("x", "w"), ("y",))], [("w", FLOAT, [1, 2]), ("x", FLOAT, ["N", 2])],
             [("y", FLOAT, ["N", 2])], [("w", [1, 2])]),

@@ -246,6 +246,7 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
   if (device->fault == "props_execution") props.execution = 7;
   if (device->fault == "props_alignment") props.alignment_bytes = 48;
   if (device->fault == "props_host_memory") props.flags = BP_DEVICE_HOST_MEMORY_BIT;
+  if (device->fault == "props_dlpack") props.dlpack_device_id = -1;
   if (device->fault == "props_name") props.name = bp::sdk::str("caf\xe9");
   bp::sdk::write_out(out_props, props);
   return BP_OK;
@@ -460,8 +461,8 @@ constexpr const bp_kernel* kKernels[] = {
     &kHugest, &kHuge, &kLarge,    &kLaterSub, &kAlternate, &kOrderedNeg, &kCrookedCeil};
 #elif defined(FAKE_WRONG_KERNELS)
 constexpr const bp_kernel* kKernels[] = {
-    &kWrongRelu, &kWrongAdd, &kWrongMul,    &kWrongMatmul,       &kWrongExp,
-    &kWrongSum,  &kWrongMax, &kWrongGather, &kWrongGatherOfHost, &kWrongBatchNorm};
+    &kWrongRelu, &kWrongAdd,    &kWrongMul,          &kWrongMatmul,    &kWrongExp,  &kWrongSum,
+    &kWrongMax,  &kWrongGather, &kWrongGatherOfHost, &kWrongBatchNorm, &kWrongSplit};
 #elif defined(FAKE_SOUND)
 constexpr const bp_kernel* kKernels[] = {&kRelu, &kAdd, &kSub};
 #else

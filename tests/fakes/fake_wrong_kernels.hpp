@@ -172,15 +172,6 @@ void shared_add(const bp_launch_args& args) {
   }
 }
 
-void wrong_mul(const bp_launch_args& args) {
-  const bp_tensor& out = args.tensors[2];
-  for (int64_t i = 0; i < bp::sdk::element_count(out); ++i) {
-    float& y = element(out, out, i);
-    y = element(args.tensors[0], out, i) * element(args.tensors[1], out, i);
-    if (is_wrong(args, "mul_adds_one")) y += 1;
-  }
-}
-
 /// What is left of a float in TF32: ten digits behind the point.
 float shortened(float value) {
   constexpr uint32_t kLost = (1u << 13) - 1;
@@ -308,7 +299,6 @@ bp_status launch_wrong_add(const bp_launch_args* args) {
   shared_add(*args);  // several at once
   return BP_OK;
 }
-bp_status launch_wrong_mul(const bp_launch_args* args) { return start(args, wrong_mul); }
 bp_status launch_wrong_matmul(const bp_launch_args* args) { return start(args, wrong_matmul); }
 
 bp_status launch_wrong_exp(const bp_launch_args* args) { return start(args, wrong_exp); }
@@ -376,7 +366,6 @@ constexpr bp_kernel make_wrong_relu() {
 
 constexpr bp_kernel kWrongRelu = make_wrong_relu();
 constexpr bp_kernel kWrongAdd = make_kernel("add_told", "add", launch_wrong_add);
-constexpr bp_kernel kWrongMul = make_kernel("mul_told", "mul", launch_wrong_mul);
 constexpr bp_kernel kWrongMatmul = make_wrong_matmul();
 constexpr bp_kernel kWrongExp = make_kernel("exp_told", "exp", launch_wrong_exp);
 constexpr bp_kernel kWrongSum = make_reduction("sum_told", "reduce_sum", launch_wrong_sum);
@@ -389,5 +378,7 @@ constexpr bp_kernel kWrongBatchNorm =
     make_kernel("batch_norm_told", "batch_norm", launch_wrong_batch_norm, kDenseRules);
 
 }  // namespace
+
+#include "fake_wrong_views.hpp"
 
 #endif

@@ -7,6 +7,7 @@
 #include <array>
 #include <thread>
 
+#include "core/dispatch/assign.hpp"
 #include "core/dispatch/dispatcher.hpp"
 #include "tests/integration/device_fixture.hpp"
 
@@ -69,6 +70,36 @@ TEST_P(MinimalDeviceTest, Mul_NoKernel_FallsBackWithCopies) {
 TEST_P(MinimalDeviceTest, Transposed_NoCopyKernel_IsMadeContiguousOnTheHostDevice) {
   const Ref<Tensor> t = must_call("transpose", {upload_f32({2, 2}, {1, 2, 3, 4})});
   EXPECT_EQ(values(must_call("relu", {t})), (std::vector<double>{1, 3, 2, 4}));
+}
+
+TEST_P(MinimalDeviceTest, Assign_NoKernelForViews_IsWrittenOnTheHostDevice) {
+  const Ref<Tensor> base = upload_f32({8}, {0, 1, 2, 3, 4, 5, 6, 7});
+  const Ref<Tensor> view = base->view({2, 2}, {-4, 2}, 5);
+  const Ref<Tensor> source = upload_f32({2}, {10, 20});
+  Stream& stream = device_->default_stream();
+  ASSERT_TRUE(assign(source, view, stream).ok());
+  EXPECT_EQ(values(base), (std::vector<double>{0, 10, 2, 20, 4, 10, 6, 20}));
+  EXPECT_EQ(device_->counters().fallback_ops, 1u);
+  EXPECT_NE(runtime_->fallback_summary().find("identity 1x"), std::string::npos);
+  // Also of itself, and where it is contiguous but begins where kernels take no output.
+  ASSERT_TRUE(assign(base->view({7}, {1}, 0), base->view({7}, {1}, 1), stream).ok());
+  EXPECT_EQ(values(base), (std::vector<double>{0, 0, 10, 2, 20, 4, 10, 6}));
+}
+
+TEST_P(MinimalDeviceTest, Assign_FallbackDenied_IsRefusedAndChangesNothing) {
+  RuntimeArgs args = test_runtime_args();
+  args.plugin_path = {BP_FAKES_DIR "/good"};
+  args.options = {{"BACKPLANE_FALLBACK", "deny"}};
+  open(args);
+  const Ref<Tensor> base = upload_f32({4}, {0, 1, 2, 3});
+  const Status status =
+      assign(upload_f32({2}, {7, 8}), base->view({2}, {2}, 0), device_->default_stream());
+  EXPECT_EQ(status.code(), BP_UNSUPPORTED);
+  EXPECT_NE(status.message().find("does not write into f32 [2] on " + device_->name()),
+            std::string::npos)
+      << status.message();
+  EXPECT_NE(status.message().find("BACKPLANE_FALLBACK is deny"), std::string::npos);
+  EXPECT_EQ(values(base), (std::vector<double>{0, 1, 2, 3}));
 }
 
 TEST_P(MinimalDeviceTest, Sub_InputsOfAnotherLayout_AreMadeContiguous) {

@@ -171,6 +171,20 @@ bpa_status tensor_get_info(const Objects& objects) {
   return status;
 }
 
+bpa_status tensor_view(const Objects& objects) {
+  const int64_t size = 1;
+  bpa_tensor* view = kUntouched<bpa_tensor>;
+  const bpa_status status =
+      check_out(bpa_tensor_view(objects.tensor, &size, nullptr, 1, 0, 0, &view), &view);
+  bpa_tensor_release(view);
+  return status;
+}
+
+/// Of itself: its values stay.
+bpa_status tensor_assign(const Objects& objects) {
+  return bpa_tensor_assign(nullptr, objects.tensor, objects.tensor);
+}
+
 bpa_status tensor_retain(const Objects& objects) {
   bpa_tensor_retain(objects.tensor);
   bpa_tensor_release(objects.tensor);
@@ -390,6 +404,8 @@ bpa_status cancel_create(const Objects&) {
 
 bpa_status cancel_request(const Objects& objects) { return bpa_cancel_request(objects.cancel); }
 
+bpa_status cancel_reset(const Objects& objects) { return bpa_cancel_reset(objects.cancel); }
+
 bpa_status cancel_release(const Objects&) {
   bpa_cancel_release(nullptr);
   return BP_OK;
@@ -399,6 +415,25 @@ bpa_status session_get_placement(const Objects& objects) {
   bpa_placement_info info{};
   info.struct_size = sizeof(info);
   return bpa_session_get_placement(objects.session, &info);
+}
+
+bpa_status session_node_count(const Objects& objects) {
+  uint64_t count = 4711;
+  const bpa_status status = bpa_session_node_count(objects.session, &count);
+  LIFE_CHECK(count != 4711 && (status == BP_OK || count == 0));
+  return status;
+}
+
+bpa_status session_get_node(const Objects& objects) {
+  uint64_t count = 0;
+  const bpa_status counted = bpa_session_node_count(objects.session, &count);
+  bpa_node_info info{};
+  info.struct_size = sizeof(info);
+  const bpa_status status = bpa_session_get_node(objects.session, 0, &info);
+  LIFE_CHECK((info.op != nullptr) == (status == BP_OK));
+  if (counted != BP_OK || count > 0) return status;
+  LIFE_CHECK(status == BP_INVALID_ARGUMENT);  // of a session that has planned nothing yet
+  return counted;
 }
 
 // Columns: closed, poisoned (by a relu, which the model has too), lost.
@@ -429,6 +464,8 @@ constexpr ApiCall kCalls[] = {
     {"bpa_tensor_to_device", "from host memory", true, BP_GONE, BP_POISONED, BP_DEVICE_LOST,
      tensor_to_device_from_host},
     {"bpa_tensor_get_info", "", true, BP_OK, BP_OK, BP_OK, tensor_get_info},
+    {"bpa_tensor_view", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, tensor_view},
+    {"bpa_tensor_assign", "", true, BP_GONE, BP_POISONED, BP_DEVICE_LOST, tensor_assign},
     {"bpa_tensor_retain", "", false, BP_OK, BP_OK, BP_OK, tensor_retain},
     {"bpa_tensor_release", "", false, BP_OK, BP_OK, BP_OK, tensor_release},
     {"bpa_op_call", "", true, BP_GONE, BP_POISONED, BP_DEVICE_LOST, op_call},
@@ -458,8 +495,11 @@ constexpr ApiCall kCalls[] = {
     {"bpa_session_run_async", "", true, BP_GONE, BP_INTERNAL, BP_DEVICE_LOST, session_run_async},
     {"bpa_cancel_create", "", true, BP_OK, BP_OK, BP_OK, cancel_create},
     {"bpa_cancel_request", "", true, BP_OK, BP_OK, BP_OK, cancel_request},
+    {"bpa_cancel_reset", "", true, BP_OK, BP_OK, BP_OK, cancel_reset},
     {"bpa_cancel_release", "", false, BP_OK, BP_OK, BP_OK, cancel_release},
     {"bpa_session_get_placement", "", true, BP_OK, BP_OK, BP_OK, session_get_placement},
+    {"bpa_session_node_count", "", true, BP_OK, BP_OK, BP_OK, session_node_count},
+    {"bpa_session_get_node", "", true, BP_OK, BP_OK, BP_OK, session_get_node},
 };
 
 bpa_status expected_of(const ApiCall& row, ApiState state) {

@@ -53,6 +53,10 @@ typedef struct bp_device_props {
   bp_str name;                 /* as the vendor calls it */
   bp_str vendor;
   bp_str driver; /* driver or library, with version */
+  uint32_t dlpack_device_type; /* the DLDeviceType that DLPack (1.0 or later) has for such devices,
+                                  so that others find its memory; 0: DLPack has none */
+  int32_t dlpack_device_id;    /* the number by which consumers of DLPack know this device, from 0:
+                                  the vendor's, not the plugin's where the two differ */
 } bp_device_props;
 
 /* How a device is to be opened. Allocated by the core, read during the call only.

@@ -226,6 +226,11 @@ typedef struct bp_prepack_args {
         that memory what it enqueues, and has no function of the host called; host arguments and \
         op_seq stay those of the recorded launch */
 
+#define BP_KERNEL_STRIDED_OUTPUTS_BIT                                                          \
+  8u /* Rules: in spite of BP_STRIDES_* launches may get outputs of any strides that make no   \
+        two elements share a byte, aligned to an element, and leave the memory between the     \
+        elements as it is. With BP_DEPENDS_STRIDES_BIT plan is shown the strides */
+
 /* bp_kernel.depends_on. Rules: what of the query plan may depend on, beside dtypes, ranks and
  * attributes, and is shown: without SIZES all sizes are -1, without STRIDES all strides are NULL.
  * HOST_DATA goes with BP_ARG_HOST_AT_PLAN_BIT, which shows the bytes. The core may call plan again

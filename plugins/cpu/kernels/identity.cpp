@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // identity: a copy with any strides of any dtype, by the size of its elements. It is also how the
-// core makes strided tensors contiguous. 4-bit elements are contiguous by definition.
+// core makes strided tensors contiguous, and writes into views. 4-bit elements are contiguous by
+// definition.
 #include <algorithm>
 #include <cstring>
 
@@ -34,7 +35,7 @@ bp_status launch(const bp_launch_args& args) {
   const std::byte* const x_data = address_of(x);
   Workers& workers = args.device->workers;
   const int64_t bytes = static_cast<int64_t>(sdk::dtype_bytes(y.dtype));
-  if (bytes == 0 || is_contiguous(x)) {
+  if (bytes == 0 || (is_contiguous(x) && is_contiguous(y))) {
     copy_contiguous(workers, y_data, x_data, bytes == 0 ? (count + 1) / 2 : count * bytes);
     return BP_OK;
   }
@@ -47,11 +48,13 @@ constexpr uint64_t kMasks[] = {
     kAnyTypes | sdk::dtypes({BP_DTYPE_C64, BP_DTYPE_C128, BP_DTYPE_F8E4M3FN, BP_DTYPE_F8E5M2,
                              BP_DTYPE_F8E4M3FNUZ, BP_DTYPE_F8E5M2FNUZ, BP_DTYPE_I4, BP_DTYPE_U4})};
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "identity_loop",
-                                                 .op = "identity",
-                                                 .dtypes = kMasks,
-                                                 .arg_rules = sdk::kAnyStrides,
-                                                 .launch = launch_slot<launch>})};
+constexpr bp_kernel kKernels[] = {
+    sdk::describe({.name = "identity_loop",
+                   .op = "identity",
+                   .dtypes = kMasks,
+                   .arg_rules = sdk::kAnyStrides,
+                   .flags = BP_KERNEL_DETERMINISTIC_BIT | BP_KERNEL_STRIDED_OUTPUTS_BIT,
+                   .launch = launch_slot<launch>})};
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// identity: a copy from any strides to contiguous. The core also calls it to make a strided tensor
-// contiguous for a kernel that needs that.
+// identity: a copy from any strides to any others. The core also calls it to make a strided tensor
+// contiguous for a kernel that needs that, and to write into a view.
 #include <cstring>
 
 #include "kernels/launch.hpp"
@@ -19,21 +19,24 @@ void identity(const Launch& launch) {
   for_each_row(broadcast_nest(y, x), [&](const auto& offsets, int64_t count, const auto& steps) {
     std::byte* const out = y.data + offsets[0] * bytes;
     const std::byte* const in = x.data + offsets[1] * bytes;
-    if (steps[1] == 1) {
+    if (steps[0] == 1 && steps[1] == 1) {
       std::memcpy(out, in, static_cast<size_t>(count * bytes));
       return;
     }
     for (int64_t i = 0; i < count; ++i) {
-      std::memcpy(out + i * bytes, in + i * steps[1] * bytes, static_cast<size_t>(bytes));
+      std::memcpy(out + i * steps[0] * bytes, in + i * steps[1] * bytes,
+                  static_cast<size_t>(bytes));
     }
   });
 }
 
-constexpr bp_kernel kKernels[] = {describe({.name = "identity_any",
-                                            .op = "identity",
-                                            .dtypes = kDtypes,
-                                            .arg_rules = sdk::kAnyStrides,
-                                            .launch = launch<identity>})};
+constexpr bp_kernel kKernels[] = {
+    describe({.name = "identity_any",
+              .op = "identity",
+              .dtypes = kDtypes,
+              .arg_rules = sdk::kAnyStrides,
+              .flags = BP_KERNEL_DETERMINISTIC_BIT | BP_KERNEL_STRIDED_OUTPUTS_BIT,
+              .launch = launch<identity>})};
 
 }  // namespace
 

@@ -187,6 +187,7 @@ struct Traits {
   uint32_t op_since = 1;
   /// Default: every input with any strides, so the core never has to make a tensor contiguous.
   std::span<const bp_arg_rule* const> arg_rules = sdk::kAnyStrides;
+  uint32_t flags = 0;                                      // beside BP_KERNEL_DETERMINISTIC_BIT
   decltype(bp_kernel::supports) supports = xpu::supports;  // of kernels that compute
 };
 
@@ -215,6 +216,7 @@ constexpr bp_kernel describe(std::string_view name, std::string_view op,
                         .op = op,
                         .dtypes = dtypes,
                         .arg_rules = traits.arg_rules,
+                        .flags = BP_KERNEL_DETERMINISTIC_BIT | traits.flags,
                         .depends_on = depends_on,
                         .op_since = traits.op_since,
                         .supports = traits.computes ? traits.supports : nullptr,

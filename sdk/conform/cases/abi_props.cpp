@@ -19,7 +19,8 @@ bool same_props(const bp_device_props& a, const bp_device_props& b) {
          a.compute_unit_count == b.compute_unit_count && a.memory_bytes == b.memory_bytes &&
          a.max_alloc_bytes == b.max_alloc_bytes && a.alignment_bytes == b.alignment_bytes &&
          same_text(a.name, b.name) && same_text(a.vendor, b.vendor) &&
-         same_text(a.driver, b.driver);
+         same_text(a.driver, b.driver) && a.dlpack_device_type == b.dlpack_device_type &&
+         a.dlpack_device_id == b.dlpack_device_id;
 }
 
 void props_never_change(AbiContext& context) {

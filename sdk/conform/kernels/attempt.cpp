@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/base/dtype.hpp"
+
 namespace bp::conform {
 namespace {
 
@@ -33,6 +35,18 @@ void Attempt::choose_layouts() {
     strides_.push_back(strides_in(layouts_.back(), input.sizes));
   }
   lies_so_ = lies_so_ || !asked;
+}
+
+void Attempt::choose_output_layouts() {
+  for (size_t i = 0; i < call_.output_types.size(); ++i) {
+    const TensorType& output = call_.output_types[i];
+    const Layout asked = asked_outputs_.empty() ? Layout::kDense : asked_outputs_[i];
+    const bool so = dtype_bits(output.dtype) >= 8 && can_lie(asked, output.sizes);
+    output_layouts_.push_back(so ? asked : Layout::kDense);
+    writes_so_ = writes_so_ || output_layouts_.back() != Layout::kDense;
+    if (asked_outputs_.empty()) continue;
+    output_strides_.push_back(strides_in(output_layouts_.back(), output.sizes));
+  }
 }
 
 bool Attempt::repeats() const {
@@ -78,14 +92,16 @@ void Attempt::place(const Planned& planned) {
     }
   }
   for (size_t i = 0; i < call_.output_types.size(); ++i) {
-    const Operand& output = outputs_.emplace_back(context_, call_.output_types[i],
-                                                  planned.out_strides(i), border_, tensors_.size());
+    const Operand& output =
+        outputs_.emplace_back(context_, call_.output_types[i], planned.out_strides(i),
+                              output_layouts_[i], border_, tensors_.size());
     tensors_.push_back(output.tensor());
   }
 }
 
 std::string Attempt::run(const Expectation& expectation, bool any_order) {
-  Planned planned(context_, record_, call_, strides_, {.any_order = any_order});
+  Planned planned(context_, record_, call_, strides_,
+                  {.any_order = any_order, .out_strides = output_strides_});
   if (!planned.refusal().empty()) return planned.refusal();
   place(planned);
   launch(&planned, expectation);
@@ -129,6 +145,7 @@ void Attempt::launch_on(const Call& other, Planned* planned, const Expectation& 
 
 std::string Attempt::words_of(std::string_view argument, size_t index) const {
   std::string where = layout_words(asked_);
+  if (writes_so_) where += " into " + layout_words(asked_outputs_);
   if (border_ != Border::kNan) where += words(", ", border_name(border_));
   return words(record_.name, ", ", call_.words(), ", ", where, ": ", argument, " ", index);
 }

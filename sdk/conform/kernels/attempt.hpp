@@ -22,15 +22,24 @@ using Layouts = std::vector<Layout>;
 /// A call on one kernel.
 class Attempt {
  public:
-  /// `asked`: the layout of each input, if its rule takes that.
+  /// `asked`: the layout of each input, if its rule takes that. `outputs`: of each output, if its
+  /// sizes and its dtype can have that; empty: as the plan has them.
   Attempt(Context& context, const KernelRecord& record, const Call& call, const Layouts& asked,
-          Border border)
-      : context_(context), record_(record), call_(call), asked_(asked), border_(border) {
+          Border border, const Layouts& outputs = {})
+      : context_(context),
+        record_(record),
+        call_(call),
+        asked_(asked),
+        asked_outputs_(outputs),
+        border_(border) {
     choose_layouts();
+    choose_output_layouts();
   }
 
   /// Whether any input lies as it was asked for.
   bool lies_so() const { return lies_so_; }
+  /// Whether any output does.
+  bool writes_so() const { return writes_so_; }
   const std::vector<Dims>& strides() const { return strides_; }
   /// Empty: the kernel ran.
   std::string run(const Expectation& expectation, bool any_order);
@@ -54,6 +63,7 @@ class Attempt {
 
  private:
   void choose_layouts();
+  void choose_output_layouts();
   bool is_input_on_host(size_t i) const { return wants_on_host(arg_rule(record_, i)); }
   bp_tensor host_tensor(size_t i);
   std::string words_of(std::string_view argument, size_t index) const;
@@ -66,10 +76,14 @@ class Attempt {
   const KernelRecord& record_;
   const Call& call_;
   const Layouts asked_;
+  const Layouts asked_outputs_;
   const Border border_;
   bool lies_so_ = false;
   std::vector<Layout> layouts_;
   std::vector<Dims> strides_;
+  bool writes_so_ = false;
+  std::vector<Layout> output_layouts_;
+  std::vector<Dims> output_strides_;  // none: as the plan has them
   std::deque<std::optional<Operand>> inputs_;
   std::deque<std::optional<HostBlock>> host_inputs_;
   std::deque<Operand> outputs_;

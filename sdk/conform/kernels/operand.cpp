@@ -87,11 +87,15 @@ Placement place_input(const OracleTensor& values, Layout layout, uint32_t alignm
   return placement;
 }
 
-Placement place_output(const TensorType& type, const Dims& strides, Border border, size_t index) {
-  const uint64_t bytes = dtype_storage_bytes(type.dtype, count_of(type.sizes));
-  const uint64_t begin = bytes_before(border) * (index + 1);
-  return {strides, begin,
-          Bytes(begin + bytes + bytes_behind(border, bytes, 1), Operand::kUnwritten)};
+Placement place_output(const TensorType& type, const Dims& strides, Layout layout, Border border,
+                       size_t index) {
+  const uint64_t bytes = dtype_storage_bytes(type.dtype, 1);
+  const uint64_t begin =
+      bytes_before(border) * (index + 1) + (layout == Layout::kOffset ? bytes : 0);
+  const Extent extent = extent_of(type.sizes, strides);
+  const uint64_t used = dtype_storage_bytes(type.dtype, extent.count);
+  return {strides, begin + static_cast<uint64_t>(extent.lead) * bytes,
+          Bytes(begin + used + bytes_behind(border, used, 1), Operand::kUnwritten)};
 }
 
 }  // namespace
@@ -198,10 +202,10 @@ Operand::Operand(Context& context, const OracleTensor& values, Layout layout,
     : Operand(context, values.dtype, values.sizes, border,
               place_input(values, layout, alignment_bytes, border, index)) {}
 
-Operand::Operand(Context& context, const TensorType& type, const Dims& strides, Border border,
-                 size_t index)
-    : Operand(context, type.dtype, type.sizes, border, place_output(type, strides, border, index)) {
-}
+Operand::Operand(Context& context, const TensorType& type, const Dims& strides, Layout layout,
+                 Border border, size_t index)
+    : Operand(context, type.dtype, type.sizes, border,
+              place_output(type, strides, layout, border, index)) {}
 
 Bytes Operand::content_of(const OracleTensor& values, Layout layout, uint32_t alignment_bytes,
                           Border border, size_t index) {
@@ -222,22 +226,37 @@ bp_tensor Operand::tensor() const {
           .reserved = 0};
 }
 
-OracleTensor Operand::take(std::string_view what, const Dims& real) const {
-  const Bytes found = block_.read();
+void Operand::expect_border(std::string_view what, const Bytes& found) const {
+  const Bytes& before = block_.content();
   const uint64_t bytes = dtype_storage_bytes(dtype_, 1);
-  const auto begin = static_cast<std::ptrdiff_t>(offset_bytes_);
-  const auto end =
-      begin + static_cast<std::ptrdiff_t>(dtype_storage_bytes(dtype_, count_of(sizes_)));
-  const auto same = [&](std::ptrdiff_t from, std::ptrdiff_t to) {
-    return std::equal(found.begin() + from, found.begin() + to, block_.content().begin() + from);
+  const Extent extent = extent_of(sizes_, strides_);
+  const uint64_t begin = offset_bytes_ - static_cast<uint64_t>(extent.lead) * bytes;
+  const uint64_t used = dtype_storage_bytes(dtype_, extent.count);
+  const auto same = [&](uint64_t from, uint64_t to) {
+    return std::memcmp(found.data() + from, before.data() + from, to - from) == 0;
   };
   context_.expect(same(0, begin), words(what, ": nothing is written in front of it"));
-  context_.expect(same(end, static_cast<std::ptrdiff_t>(found.size())),
-                  words(what, ": nothing is written behind it"));
+  if (extent.count > count_of(sizes_)) {
+    Bytes gaps = found;  // with the elements as they were
+    for_each_element(sizes_, strides_, [&](int64_t, int64_t offset) {
+      const uint64_t at = offset_bytes_ + static_cast<uint64_t>(offset) * bytes;
+      std::memcpy(gaps.data() + at, before.data() + at, bytes);
+    });
+    context_.expect_bytes(words(what, ": what lies between its elements"),
+                          std::span(gaps).subspan(begin, used),
+                          std::span(before).subspan(begin, used));
+  }
+  context_.expect(same(begin + used, found.size()), words(what, ": nothing is written behind it"));
+}
+
+OracleTensor Operand::take(std::string_view what, const Dims& real) const {
+  const Bytes found = block_.read();
+  expect_border(what, found);
+  const uint64_t bytes = dtype_storage_bytes(dtype_, 1);
   OracleTensor values = OracleTensor::zeros(dtype_, real);
   for_each_element(real, strides_, [&](int64_t place, int64_t offset) {
     std::memcpy(values.bytes.data() + static_cast<uint64_t>(place) * bytes,
-                found.data() + begin + offset * static_cast<int64_t>(bytes), bytes);
+                found.data() + offset_bytes_ + static_cast<uint64_t>(offset) * bytes, bytes);
   });
   return values;
 }

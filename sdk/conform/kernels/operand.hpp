@@ -50,9 +50,10 @@ class Operand {
   /// An input: `values` in a layout. Each argument `index` begins at an offset of its own.
   Operand(Context& context, const OracleTensor& values, Layout layout, uint32_t alignment_bytes,
           Border border, size_t index);
-  /// An output: without gaps, all kUnwritten.
-  Operand(Context& context, const TensorType& type, const Dims& strides, Border border,
-          size_t index);
+  /// An output, all kUnwritten, as are the gaps that its strides leave. `layout`: kOffset begins
+  /// one element behind a boundary, since outputs are promised no more.
+  Operand(Context& context, const TensorType& type, const Dims& strides, Layout layout,
+          Border border, size_t index);
 
   /// The bytes of an input's memory that these values make.
   static Bytes content_of(const OracleTensor& values, Layout layout, uint32_t alignment_bytes,
@@ -67,12 +68,14 @@ class Operand {
   void expect_unchanged(std::string_view what) const { block_.expect_unchanged(what); }
   /// Expects that a page beside it was left alone.
   void expect_untouched(std::string_view what) const { block_.expect_untouched(what); }
-  /// What an output holds; expects that its border is as it was. `real`: the sizes that the kernel
-  /// told, at most those that it was given.
+  /// What an output holds; expects that its border and its gaps are as they were. `real`: the sizes
+  /// that the kernel told, at most those that it was given.
   OracleTensor take(std::string_view what, const Dims& real) const;
 
  private:
   Operand(Context& context, uint32_t dtype, const Dims& sizes, Border border, Placement placement);
+
+  void expect_border(std::string_view what, const Bytes& found) const;
 
   Context& context_;
   uint32_t dtype_;

@@ -21,6 +21,10 @@ std::string text_of(bp_str text) {
   return text.ptr == nullptr ? "" : std::string(text.ptr, text.len);
 }
 
+Dims out_strides_of(const TensorType& output, size_t index, const Shown& shown) {
+  return shown.out_strides.empty() ? contiguous_strides(output.sizes) : shown.out_strides[index];
+}
+
 /// A bp_kernel_query with the arrays that it points to.
 class Query {
  public:
@@ -30,6 +34,8 @@ class Query {
 
  private:
   void show(const Dims& sizes, const Dims& strides, uint32_t depends_on, bp_arg_info* info);
+  void show_output(const TensorType& output, size_t index, uint32_t depends_on, const Shown& shown,
+                   bp_arg_info* info);
 
   bp_kernel_query query_{};
   std::vector<bp_arg_info> args_;
@@ -45,6 +51,13 @@ void Query::show(const Dims& sizes, const Dims& strides, uint32_t depends_on, bp
   info->strides = (depends_on & BP_DEPENDS_STRIDES_BIT) != 0 ? kept.data() : nullptr;
 }
 
+void Query::show_output(const TensorType& output, size_t index, uint32_t depends_on,
+                        const Shown& shown, bp_arg_info* info) {
+  info->dtype = output.dtype;
+  show(output.sizes, out_strides_of(output, index, shown), depends_on, info);
+  if (shown.any_order && element_count(output.sizes) > 0) info->flags |= BP_INFO_ANY_ORDER_BIT;
+}
+
 Query::Query(const KernelRecord& record, const Call& call, const std::vector<Dims>& strides,
              uint32_t depends_on, const Shown& shown) {
   const size_t input_count = call.inputs.size();
@@ -54,10 +67,7 @@ Query::Query(const KernelRecord& record, const Call& call, const std::vector<Dim
     bp_arg_info& info = args_[i];
     info.struct_size = sizeof(info);
     if (i >= input_count) {
-      const TensorType& output = call.output_types[i - input_count];
-      info.dtype = output.dtype;
-      show(output.sizes, contiguous_strides(output.sizes), depends_on, &info);
-      if (shown.any_order && element_count(output.sizes) > 0) info.flags |= BP_INFO_ANY_ORDER_BIT;
+      show_output(call.output_types[i - input_count], i - input_count, depends_on, shown, &info);
       continue;
     }
     info.dtype = call.inputs[i].dtype;
@@ -106,7 +116,7 @@ Planned::Planned(Context& context, const KernelRecord& record, const Call& call,
                  const std::vector<Dims>& strides, const Shown& shown)
     : context_(context), record_(record), call_(call) {
   if (!knows_the_call() || !ask_supports(strides) || !ask_plan(strides, shown)) return;
-  take_out_strides(shown.any_order);
+  take_out_strides(shown);
   const DeviceTable& table = context.table();
   if (record.kernel.state_create != nullptr) {
     note_step(words_of("state_create of"));
@@ -183,23 +193,26 @@ bool Planned::ask_plan(const std::vector<Dims>& strides, const Shown& shown) {
   return false;
 }
 
-void Planned::take_out_strides(bool any_order) {
+void Planned::take_out_strides(const Shown& shown) {
   const int64_t* given = info_.out_strides;
   for (size_t i = 0; i < call_.output_types.size(); ++i) {
     const Dims& sizes = call_.output_types[i].sizes;
-    Dims& strides = out_strides_.emplace_back(contiguous_strides(sizes));
+    Dims& strides = out_strides_.emplace_back(out_strides_of(call_.output_types[i], i, shown));
     if (given == nullptr) continue;
     const std::span<const int64_t> chosen(given, sizes.size());
     given += sizes.size();
     const int64_t count = element_count(sizes);
     const auto is_sane = [&](int64_t stride) { return stride >= 1 && stride <= count; };
-    const bool fits = any_order && count > 0
+    const bool fits = shown.any_order && count > 0
                           ? is_dense(sizes, chosen) && std::ranges::all_of(chosen, is_sane)
                           : std::ranges::equal(chosen, strides);
+    const std::string wanted = !shown.out_strides.empty()
+                                   ? " by strides " + numbers_text(strides) + ", as it was shown"
+                               : shown.any_order ? " without gaps"
+                                                 : " without gaps and row-major";
     context_.require(
         fits, words(words_of("out_strides of"), ": output ", i, " of sizes ", to_string(sizes),
-                    " without gaps", any_order ? "" : " and row-major", ", found strides ",
-                    numbers_text(chosen)));
+                    wanted, ", found strides ", numbers_text(chosen)));
     strides = Dims(chosen);
   }
 }

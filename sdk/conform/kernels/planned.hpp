@@ -24,13 +24,18 @@ inline bool wants_on_host(const bp_arg_rule& rule) {
 }
 /// Whether the kernel is shown that outputs may lie in any order.
 bool chooses_order(const KernelRecord& record, const Call& call);
+/// Whether outputs may lie by any strides.
+inline bool writes_into_views(const KernelRecord& record) {
+  return (record.kernel.flags & BP_KERNEL_STRIDED_OUTPUTS_BIT) != 0;
+}
 /// Whether the descriptor admits the operator, its version and these dtypes.
 bool admits(const KernelRecord& record, const OpSchema& schema, const DtypeChoice& dtypes);
 
 /// What a query shows beside the call.
 struct Shown {
-  bool any_order = false;        // the plan may choose the order of outputs
-  std::set<size_t> constants{};  // inputs that the plan may want packed
+  bool any_order = false;           // the plan may choose the order of outputs
+  std::set<size_t> constants{};     // inputs that the plan may want packed
+  std::vector<Dims> out_strides{};  // of each output; empty: contiguous
 };
 
 class Planned {
@@ -75,7 +80,7 @@ class Planned {
   /// Empty: the call's sizes lie in the ranges that supports told.
   std::string outside_its_ranges() const;
   /// Expects that the plan chose what it may.
-  void take_out_strides(bool any_order);
+  void take_out_strides(const Shown& shown);
   bp_launch_args launch_args(const std::vector<bp_tensor>& tensors) const;
   void require_room(std::string_view what, uint64_t bytes) const;
   void make_extras(size_t output_count, Border border);

@@ -50,10 +50,12 @@ std::optional<Expectation> expectation_of(Context& context, const Call& call) {
   return std::nullopt;
 }
 
-/// A shot as a kernel is tried with it: where its inputs lie, and what lies round them.
+/// A shot as a kernel is tried with it: where its inputs lie, what lies round them, and where its
+/// outputs lie.
 struct Setup {
   Layouts layouts;
   std::vector<Border> borders;
+  Layouts outputs = {};  // none: as the plan has them
 };
 
 /// All inputs in one layout, and then, since one kernel may look at one input alone, each by
@@ -95,15 +97,49 @@ std::vector<Setup> setups_of(const Trial& trial, const Shot& shot) {
   return setups;
 }
 
+/// Outputs in all layouts in which no two elements share memory, and then, since one kernel may
+/// look at one output alone, each by itself. From dense inputs, and from such as lie in the same
+/// way; what is assigned to a view is often a value that is repeated.
+std::vector<Setup> view_setups(const Trial& trial, const Shot& shot, const Call& call) {
+  constexpr Layout kViews[] = {Layout::kOffset,     Layout::kRows,         Layout::kGaps,
+                               Layout::kTransposed, Layout::kChannelsLast, Layout::kReversed};
+  const size_t input_count = call.inputs.size();
+  const size_t output_count = call.output_types.size();
+  const bool is_first = &shot == trial.shots.front();
+  const std::vector<Border> nan{Border::kNan};
+  const std::vector<Border>& borders = is_first ? trial.borders : nan;
+  std::vector<Setup> setups;
+  for (const Layout layout : kViews) {
+    for (const Layout from : {Layout::kDense, layout}) {
+      setups.push_back({Layouts(input_count, from), borders, Layouts(output_count, layout)});
+    }
+    for (size_t i = 0; i < output_count && output_count > 1; ++i) {
+      setups.push_back(
+          {Layouts(input_count, Layout::kDense), nan, Layouts(output_count, Layout::kDense)});
+      setups.back().outputs[i] = layout;
+    }
+  }
+  if (!is_first) return setups;
+  for (const auto& [from, to] : {std::pair(Layout::kRepeated, Layout::kGaps),
+                                 std::pair(Layout::kTransposed, Layout::kReversed)}) {
+    setups.push_back({Layouts(input_count, from), nan, Layouts(output_count, to)});
+  }
+  return setups;
+}
+
 void run_setup(Context& context, const KernelRecord& record, const Call& call,
                const Expectation& expectation, const Setup& setup, bool any_order, Tally* tally) {
   if (any_order && !chooses_order(record, call)) {
     tally->refuse(words(record.name, " leaves its outputs contiguous"));
     return;
   }
-  const Attempt asked(context, record, call, setup.layouts, Border::kNan);
+  const Attempt asked(context, record, call, setup.layouts, Border::kNan, setup.outputs);
   if (!asked.lies_so()) {
     tally->refuse(words(record.name, " takes no inputs that lie so"));
+    return;
+  }
+  if (!setup.outputs.empty() && !asked.writes_so()) {
+    tally->refuse(words("no output of ", call.words(), " can lie so"));
     return;
   }
   std::optional<Call> repeated;
@@ -115,7 +151,8 @@ void run_setup(Context& context, const KernelRecord& record, const Call& call,
   }
   for (const Border border : setup.borders) {
     if (!can_have(context, border)) continue;
-    Attempt attempt(context, record, repeated ? *repeated : call, setup.layouts, border);
+    Attempt attempt(context, record, repeated ? *repeated : call, setup.layouts, border,
+                    setup.outputs);
     tally->note(attempt.run(repeated ? *repeated_expectation : expectation, any_order));
   }
 }
@@ -294,6 +331,14 @@ void run_threads(Context& context, const KernelRecord& record, const Call& call,
   beside.join();
 }
 
+void run_setups(Context& context, const KernelRecord& record, const Call& call,
+                const Expectation& expectation, const std::vector<Setup>& setups, bool any_order,
+                Tally* tally) {
+  for (const Setup& setup : setups) {
+    run_setup(context, record, call, expectation, setup, any_order, tally);
+  }
+}
+
 void run_shot(Context& context, const Trial& trial, const Shot& shot, Tally* tally) {
   const std::optional<Call> call = call_of(context, trial, shot);
   std::optional<Call> other;
@@ -304,6 +349,10 @@ void run_shot(Context& context, const Trial& trial, const Shot& shot, Tally* tal
   if (!call || (twice && !other)) return;
   for (const KernelRecord& record : context.kernels().kernels) {
     if (!admits(record, *trial.schema, trial.dtypes)) continue;
+    if (trial.manner == Manner::kViews && !writes_into_views(record)) {
+      tally->refuse(words(record.name, " writes contiguous outputs only"));
+      continue;
+    }
     if (!expectation) expectation = expectation_of(context, *call);
     if (!expectation) return;
     switch (trial.manner) {
@@ -322,13 +371,15 @@ void run_shot(Context& context, const Trial& trial, const Shot& shot, Tally* tal
       case Manner::kPacked:
         run_packed(context, record, *call, *expectation, tally);
         break;
+      case Manner::kViews:
+        run_setups(context, record, *call, *expectation, view_setups(trial, shot, *call), false,
+                   tally);
+        break;
       case Manner::kOnce:
       case Manner::kMixed:
       case Manner::kOrdered:
-        for (const Setup& setup : setups_of(trial, shot)) {
-          run_setup(context, record, *call, *expectation, setup, trial.manner == Manner::kOrdered,
-                    tally);
-        }
+        run_setups(context, record, *call, *expectation, setups_of(trial, shot),
+                   trial.manner == Manner::kOrdered, tally);
         break;
     }
   }

@@ -25,6 +25,7 @@ enum class Manner {
   kInPlace,   // output 0 is in the memory of an input, where the kernel allows it
   kPacked,    // inputs are constants, which the plan may want packed
   kRecorded,  // a launch that may be recorded is made again, on what its memory holds then
+  kViews,     // outputs lie in layouts too, where the kernel writes into such
 };
 
 struct Trial {

@@ -85,6 +85,19 @@ void add_offers(std::vector<Trial>* list, const Trial& base) {
   add_trial(list, "packed", trial, false);
 }
 
+/// Outputs in every layout, in one dtype of each size: kernels that move elements go by that.
+void add_views(std::vector<Trial>* list, const Trial& base) {
+  constexpr uint32_t kSizes[] = {BP_DTYPE_U8, BP_DTYPE_F16, BP_DTYPE_F32, BP_DTYPE_I64};
+  const auto& dtypes = base.dtypes.variables;
+  if (dtypes.empty() || std::ranges::find(kSizes, dtypes.front()) == std::end(kSizes)) return;
+  Trial trial = base;
+  trial.shots = all_shots(*base.recipe);
+  trial.manner = Manner::kViews;
+  trial.borders.assign(std::begin(kBorders), std::end(kBorders));
+  trial.borders.push_back(Border::kNan);
+  add_trial(list, "into_views", trial, false);
+}
+
 /// A plan that is used again; and in f32 what takes time.
 void add_manners(std::vector<Trial>* list, const Trial& base) {
   const Recipe& recipe = *base.recipe;
@@ -145,6 +158,7 @@ void add_dtypes(std::vector<Trial>* list, const Trial& base) {
     add_layouts(list, base);
     add_manners(list, base);
     add_offers(list, base);
+    add_views(list, base);
   }
   trial.borders = base.borders;
   trial.pass = Pass::kPrecision;

@@ -70,8 +70,9 @@ const char* check_async(World& world) {
 }
 
 bpa_status act_cancel(World& world) {
-  const bpa_status status = bpa_cancel_create(&world.cancel);
-  return status == BP_OK ? bpa_cancel_request(world.cancel) : status;
+  bpa_status status = bpa_cancel_create(&world.cancel);
+  if (status == BP_OK) status = bpa_cancel_request(world.cancel);
+  return status == BP_OK ? bpa_cancel_reset(world.cancel) : status;
 }
 void drop_cancel(World& world) { bpa_cancel_release(std::exchange(world.cancel, nullptr)); }
 

@@ -67,12 +67,16 @@ bpa_status act_describe(World& world) {
   io.struct_size = sizeof(io);
   bpa_placement_info placement{};
   placement.struct_size = sizeof(placement);
+  bpa_node_info node{};
+  node.struct_size = sizeof(node);
   uint64_t count = 0;
   bpa_status status = bpa_session_input_count(world.session, &count);
   if (status == BP_OK) status = bpa_session_get_input(world.session, 0, &io);
   if (status == BP_OK) status = bpa_session_output_count(world.session, &count);
   if (status == BP_OK) status = bpa_session_get_output(world.session, 0, &io);
-  return status == BP_OK ? bpa_session_get_placement(world.session, &placement) : status;
+  if (status == BP_OK) status = bpa_session_get_placement(world.session, &placement);
+  if (status == BP_OK) status = bpa_session_node_count(world.session, &count);
+  return status == BP_OK ? bpa_session_get_node(world.session, 0, &node) : status;
 }
 
 bpa_status act_run(World& world) {

@@ -77,6 +77,8 @@ typedef struct bpa_device_info {
   uint32_t compute_unit_count;
   uint64_t alignment_bytes;
   uint64_t output_copy_count; /* outputs of runs copied into the tensor they were bound to */
+  uint32_t dlpack_device_type; /* the DLDeviceType by which DLPack knows the device; 0: none */
+  int32_t dlpack_device_id;
 } bpa_device_info;
 
 BPA_API bpa_status bpa_device_get_info(bpa_device* device, bpa_device_info* out_info);

@@ -104,9 +104,14 @@ BPA_API bpa_status bpa_session_run(bpa_session* session, const char* const* inpu
 
 /* Tells runs to stop; one token serves any number of them. */
 BPA_API bpa_status bpa_cancel_create(bpa_cancel** out_cancel);
-/* Every run with this token ends with CANCELLED, those in progress between two operators. There is
- * no way back: later runs need another token. Any thread. */
+/* Every run with this token ends with CANCELLED: those in progress between two operators, and those
+ * that begin later, until bpa_cancel_reset. A run begins with its call, also an asynchronous one.
+ * Any thread. */
 BPA_API bpa_status bpa_cancel_request(bpa_cancel* cancel);
+/* Takes the request back for runs that begin after this: the token is as new. Runs that began
+ * before were told to stop, and end with CANCELLED even if they have not looked yet. Without a
+ * request it does nothing. Any thread. Errors: OUT_OF_MEMORY, and the token stays requested. */
+BPA_API bpa_status bpa_cancel_reset(bpa_cancel* cancel);
 /* NULL is legal. Runs in progress keep the token. */
 BPA_API void bpa_cancel_release(bpa_cancel* cancel);
 
@@ -173,6 +178,37 @@ typedef struct bpa_placement_info {
 } bpa_placement_info;
 
 BPA_API bpa_status bpa_session_get_placement(bpa_session* session, bpa_placement_info* out_info);
+
+/* bpa_node_info.placement */
+#define BPA_PLACEMENT_NATIVE 1u     /* one kernel of the session's first device */
+#define BPA_PLACEMENT_DECOMPOSED 2u /* kernels for the simpler operators that it consists of */
+#define BPA_PLACEMENT_FALLBACK 3u   /* kernels of another device, with copies */
+#define BPA_PLACEMENT_VIEW 4u       /* none: the values lie where they lay */
+#define BPA_PLACEMENT_KNOWN 5u      /* none: worked out on the host while planning */
+
+/* How one node of the model was placed. Nodes are what is left of the model's when constants are
+ * folded and operators merged. Texts: lifetime object (the session), whatever is planned meanwhile;
+ * it keeps each different text that was asked for once. */
+typedef struct bpa_node_info {
+  uint32_t struct_size;
+  uint32_t flags;      /* 0 */
+  const char* name;    /* the model's; "Relu#3" for its node 3, a Relu, where it has none */
+  const char* op;      /* the operator: "relu" */
+  bpa_device* device;  /* whose kernels run it, the last of them; NULL: no kernel does */
+  const char* kernels; /* their names in order, with ", " between; "" if there are none */
+  const char* reason;  /* why it is not native; "" if it is, or needs no kernel */
+  uint32_t placement;  /* BPA_PLACEMENT_* */
+  uint32_t reserved;
+} bpa_node_info;
+
+/* The nodes that bpa_session_get_placement counts: of the newest run, or before the first those
+ * planned ahead. They stand in the order in which they run, so that one keeps its index when a run
+ * with other sizes is planned. Where another thread runs the session meanwhile, each call tells of
+ * the run that is the newest then; there are fewer nodes only after a run that gives inputs which
+ * have defaults, or after one that does not. */
+BPA_API bpa_status bpa_session_node_count(bpa_session* session, uint64_t* out_count);
+BPA_API bpa_status bpa_session_get_node(bpa_session* session, uint64_t index,
+                                        bpa_node_info* out_info);
 
 #ifdef __cplusplus
 }

@@ -67,8 +67,10 @@ class Cancel {
     cancel.handle_ = std::shared_ptr<bpa_cancel>(handle, detail::CancelDeleter());
     return cancel;
   }
-  /// Every run with this token ends with CANCELLED, later ones too.
+  /// Every run with this token ends with CANCELLED, later ones too, until reset().
   void request() const { detail::check(bpa_cancel_request(handle_.get())); }
+  /// For runs that begin after this there was no request; those that began before still end.
+  void reset() const { detail::check(bpa_cancel_reset(handle_.get())); }
   bpa_cancel* handle() const { return handle_.get(); }
 
  private:
@@ -92,6 +94,16 @@ struct Io {
   bool has_default = false;            // an input that a run may leave out
   std::vector<int64_t> min_sizes;      // what sizes may be; where they are known: these
   std::vector<int64_t> max_sizes;      // INT64_MAX: anything
+};
+
+/// How a node of the model was placed, as bpa_node_info.
+struct NodePlacement {
+  std::string name;
+  std::string op;       // the operator: "relu"
+  Device device;        // whose kernels run it; without a handle: no kernel does
+  std::string kernels;  // "matmul_tiled, add"
+  std::string reason;   // why it is not native; "" if it is, or needs no kernel
+  uint32_t placement = BPA_PLACEMENT_NATIVE;
 };
 
 /// A model made ready to run, from any number of threads at once.
@@ -174,6 +186,23 @@ class Session {
     info.struct_size = sizeof(info);
     detail::check(bpa_session_get_placement(handle_.get(), &info));
     return info;
+  }
+  uint64_t node_count() const {
+    uint64_t count = 0;
+    detail::check(bpa_session_node_count(handle_.get(), &count));
+    return count;
+  }
+  NodePlacement node(uint64_t index) const {
+    bpa_node_info info{};
+    info.struct_size = sizeof(info);
+    detail::check(bpa_session_get_node(handle_.get(), index, &info));
+    return {info.name, info.op, Device(info.device), info.kernels, info.reason, info.placement};
+  }
+  /// All of them.
+  std::vector<NodePlacement> nodes() const {
+    std::vector<NodePlacement> all;
+    while (all.size() < node_count()) all.push_back(node(all.size()));
+    return all;
   }
 
  private:

@@ -22,10 +22,15 @@ BPA_API bpa_status bpa_tensor_from_host(bpa_device* device, uint32_t dtype, cons
                                         uint32_t rank, const void* data, uint64_t bytes,
                                         bpa_tensor** out_tensor);
 
+/* Flags of bpa_wrap_args, bpa_tensor_info and bpa_tensor_view: nothing writes through the tensor or
+ * a view of it. INVALID_ARGUMENT where it is assigned to, bound to an output, received into, or
+ * acquired for writing. What its memory holds may change all the same, by others who share it. */
+#define BPA_TENSOR_READ_ONLY_BIT 1u
+
 /* Memory that is not the library's. Pointers: lifetime call. */
 typedef struct bpa_wrap_args {
   uint32_t struct_size;
-  uint32_t flags; /* 0 */
+  uint32_t flags; /* BPA_TENSOR_READ_ONLY_BIT or 0 */
   bp_mem memory;  /* of element [0, 0, ...]; the handle as the device understands it, and an address
                      on devices with BP_DEVICE_ADDRESS_BIT and in host memory */
   uint64_t bytes; /* size of the memory behind memory.handle, from its start */
@@ -61,7 +66,7 @@ BPA_API bpa_status bpa_tensor_to_device(bpa_tensor* tensor, bpa_device* device,
 /* Pointers: lifetime object (the tensor). */
 typedef struct bpa_tensor_info {
   uint32_t struct_size;
-  uint32_t flags; /* 0 */
+  uint32_t flags; /* 0; out: BPA_TENSOR_READ_ONLY_BIT or 0 */
   uint32_t dtype;
   uint32_t rank;
   const int64_t* sizes;
@@ -76,6 +81,31 @@ BPA_API bpa_status bpa_tensor_get_info(bpa_tensor* tensor, bpa_tensor_info* out_
 BPA_API void bpa_tensor_retain(bpa_tensor* tensor);
 /* NULL is legal. */
 BPA_API void bpa_tensor_release(bpa_tensor* tensor);
+
+/* --- Views --------------------------------------------------------------------------------- */
+
+/* A tensor in the memory of another one: what is written through either, both show. sizes and
+ * strides: rank values, in elements, as in bpa_wrap_args. offset: of element [0, ...], in elements
+ * from that of `tensor`. flags: BPA_TENSOR_READ_ONLY_BIT or 0; a view of a read-only tensor is
+ * read-only. Errors: INVALID_ARGUMENT for a view that leaves the memory between the first and the
+ * last element of `tensor`, and for one of a dtype below one byte that is not contiguous from a
+ * whole byte on. */
+BPA_API bpa_status bpa_tensor_view(bpa_tensor* tensor, const int64_t* sizes, const int64_t* strides,
+                                   uint32_t rank, int64_t offset, uint32_t flags,
+                                   bpa_tensor** out_view);
+
+/* Writes the values of `source` into the memory of `target`, whatever its strides: all its views
+ * show them. A source of fewer dimensions, or with sizes of 1, is repeated. stream: of the target's
+ * device; NULL: its default stream. A source that shares memory with the target is read before that
+ * is written. Queued: returns before the work is done, if the source is on the target's device or
+ * in host memory. On a device without a kernel that writes into views the host device does it,
+ * counted in fallback_count; then nothing else may write between the target's elements meanwhile.
+ * Errors: INVALID_ARGUMENT for a read-only target, one whose strides let elements share memory, one
+ * of a dtype below one byte that is not all of its memory, another dtype, sizes that cannot be
+ * repeated; UNSUPPORTED for a target of no device, whose memory the caller writes itself, and where
+ * no device writes into such a view; the device's. */
+BPA_API bpa_status bpa_tensor_assign(bpa_stream* stream, bpa_tensor* target,
+                                     const bpa_tensor* source);
 
 /* --- Operators ----------------------------------------------------------------------------- */
 

@@ -132,6 +132,33 @@ class Tensor {
     return found;
   }
 
+  bool is_read_only() const { return (info().flags & BPA_TENSOR_READ_ONLY_BIT) != 0; }
+  /// In the same memory, as bpa_tensor_view says. flags: BPA_TENSOR_READ_ONLY_BIT or 0.
+  Tensor view(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset = 0,
+              uint32_t flags = 0) const {
+    if (sizes.size() != strides.size()) {
+      throw Error(BP_INVALID_ARGUMENT, "Tensor::view: " + std::to_string(sizes.size()) +
+                                           " sizes and " + std::to_string(strides.size()) +
+                                           " strides, expected as many");
+    }
+    bpa_tensor* view = nullptr;
+    detail::check(bpa_tensor_view(handle_, sizes.data(), strides.data(),
+                                  static_cast<uint32_t>(sizes.size()), offset, flags, &view));
+    return adopt(view);
+  }
+  Tensor view(std::initializer_list<int64_t> sizes, std::initializer_list<int64_t> strides,
+              int64_t offset = 0, uint32_t flags = 0) const {
+    return view(std::span(sizes.begin(), sizes.size()), std::span(strides.begin(), strides.size()),
+                offset, flags);
+  }
+  /// Writes the values of `source` into this tensor's memory, as bpa_tensor_assign says.
+  void assign(const Tensor& source) const {
+    detail::check(bpa_tensor_assign(nullptr, handle_, source.handle_));
+  }
+  void assign(const Tensor& source, const Stream& stream) const {
+    detail::check(bpa_tensor_assign(stream.handle(), handle_, source.handle_));
+  }
+
   /// Waits; an asynchronous error surfaces here. The span must have exactly the values' size.
   template <class T>
   void to_host(std::span<T> out_values) const {

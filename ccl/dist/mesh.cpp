@@ -48,7 +48,8 @@ Status check_mesh_args(const MeshArgs& args) {
     return refuse("expected a rank from 0 to " + std::to_string(args.layout.rank_count() - 1) +
                   ", found " + std::to_string(args.rank));
   }
-  return args.device->check_open();
+  BP_TRY(args.device->check_open());
+  return check_timeout(args.device->runtime(), args.timeout).with_prefix("a mesh");
 }
 
 }  // namespace
@@ -63,25 +64,26 @@ Result<std::unique_ptr<const Mesh>> Mesh::create(const MeshArgs& args) {
 }
 
 Status Mesh::join() {
-  const auto timeout =
-      args_.timeout.count() > 0 ? args_.timeout : default_timeout(args_.device->runtime());
-  const auto deadline = Store::Clock::now() + timeout;
+  const bool is_given = args_.timeout.count() > 0;
+  const auto timeout = is_given ? args_.timeout : default_timeout(args_.device->runtime());
+  const JoinWait wait = {"mesh " + name(),
+                         Store::Clock::now() + timeout,
+                         {.set_by = is_given ? kSetByProgram : kSetByOption}};
   const RankPlace place{args_.rank, layout().rank_count()};
   const auto store = make_prefix_store("mesh/" + name() + "/", args_.store);
   WaitsOfStore waits(store);
   BP_TRY(waits.listen(args_.device->runtime()));
-  BP_TRY(agree(*store, deadline));
+  BP_TRY(agree(*store, wait));
   for (size_t axis = 0; axis < layout().axes().size(); ++axis) {
-    auto group = join_axis(axis, deadline);
+    auto group = join_axis(axis, wait.deadline);
     // A rank that gives up tells the others, which would wait for it on the next axis.
-    BP_TRY(meet(*store, "axis-" + std::to_string(axis), group.status(), place,
-                {"mesh " + name(), deadline}));
+    BP_TRY(meet(*store, "axis-" + std::to_string(axis), group.status(), place, wait));
     groups_.push_back(*std::move(group));
   }
   return {};
 }
 
-Status Mesh::agree(Store& store, Store::Clock::time_point deadline) const {
+Status Mesh::agree(Store& store, const JoinWait& wait) const {
   BP_TRY_ASSIGN(const int64_t count, store.add("rank-" + std::to_string(args_.rank), 1));
   if (count != 1) {
     return Status(BP_INVALID_ARGUMENT, "rank " + std::to_string(args_.rank) +
@@ -97,8 +99,7 @@ Status Mesh::agree(Store& store, Store::Clock::time_point deadline) const {
                             ? Status()
                             : Status(BP_INVALID_ARGUMENT, "rank " + std::to_string(args_.rank) +
                                                               " was told of " + own + ", " + there);
-  return meet(store, "agreed", agreed, {args_.rank, layout().rank_count()},
-              {"mesh " + name(), deadline});
+  return meet(store, "agreed", agreed, {args_.rank, layout().rank_count()}, wait);
 }
 
 Result<Ref<ProcessGroup>> Mesh::join_axis(size_t axis, Store::Clock::time_point deadline) const {

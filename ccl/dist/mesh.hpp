@@ -50,7 +50,7 @@ class Mesh {
   explicit Mesh(const MeshArgs& args)
       : args_(args), coordinates_(args.layout.coordinates(args.rank)) {}
   Status join();
-  Status agree(Store& store, Store::Clock::time_point deadline) const;
+  Status agree(Store& store, const JoinWait& wait) const;
   Result<Ref<ProcessGroup>> join_axis(size_t axis, Store::Clock::time_point deadline) const;
 
   const MeshArgs args_;

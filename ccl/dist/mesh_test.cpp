@@ -152,6 +152,19 @@ TEST_F(MeshTest, RankThatDoesNotCome_IsNamed) {
   }
 }
 
+TEST_F(MeshTest, DeadlineThatPasses_IsToldWithWhatSetIt) {
+  core_options_ = {{"BACKPLANE_CCL_TIMEOUT", "1"}};
+  make_runtime();
+  const MeshLayout layout = layout_of({{"data", 2}});
+  for (const auto& [timeout, words] :
+       {std::pair(0, "in time: 1 (BACKPLANE_CCL_TIMEOUT; store "),
+        std::pair(100, "in time: 1 (the timeout that the program gave; store ")}) {
+    store_ = make_memory_store();
+    timeout_ = std::chrono::milliseconds(timeout);
+    EXPECT_THAT(Mesh::create(mesh_args({"cpu:0"}, layout, 0)).status().message(), HasSubstr(words));
+  }
+}
+
 TEST_F(MeshTest, SameRankTwice_IsRefused) {
   store_ = make_memory_store();
   timeout_ = std::chrono::milliseconds(500);

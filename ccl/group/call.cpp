@@ -8,6 +8,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/runtime/device.hpp"
+#include "core/runtime/memory_range.hpp"
 
 namespace bp::ccl {
 namespace {
@@ -173,34 +174,11 @@ Status find_blocks(const Call& call, RankPlace place, CheckedCall* out) {
 
 /// The bytes from the first element to behind the last one: addresses where the device has any,
 /// else places behind the handle.
-struct Range {
-  uint64_t begin = 0;
-  uint64_t end = 0;
-};
-
-bool has_addresses(const Device& device) {
-  return (device.table().props.flags & BP_DEVICE_ADDRESS_BIT) != 0;
-}
-
-Range range_of(const Tensor& tensor) {
-  const Storage& storage = tensor.storage();
-  const uint64_t element = dtype_bits(tensor.dtype()) / 8;
-  uint64_t begin = storage.offset_bytes() + tensor.offset_bytes() +
-                   (has_addresses(*tensor.device()) ? storage.handle() : 0);
-  uint64_t end = begin + element;
-  for (size_t i = 0; i < tensor.sizes().size(); ++i) {
-    const int64_t reach = (tensor.sizes()[i] - 1) * tensor.strides()[i];
-    // Modulo 2^64, so that a step back is one.
-    (reach < 0 ? begin : end) += static_cast<uint64_t>(reach) * element;
-  }
-  return {begin, end};
-}
-
 /// Where the two may be one memory, and whether they are.
 Status check_overlap(const Call& call, RankPlace place, CheckedCall* out) {
-  if (!out->send || !out->recv || !overlap(*out->send, *out->recv)) return {};
-  const Range send = range_of(*out->send);
-  const Range recv = range_of(*out->recv);
+  if (!out->send || !out->recv || !may_overlap(*out->send, *out->recv)) return {};
+  const MemoryRange send = memory_range(*out->send);
+  const MemoryRange recv = memory_range(*out->recv);
   const uint64_t own =
       out->blocks ? out->blocks->all.first(place.rank) : place.rank * out->operation.count;
   const uint64_t own_bytes = own * (dtype_bits(out->operation.dtype) / 8);
@@ -225,15 +203,6 @@ Status check_overlap(const Call& call, RankPlace place, CheckedCall* out) {
 
 }  // namespace
 
-bool overlap(const Tensor& a, const Tensor& b) {
-  if (a.element_count() == 0 || b.element_count() == 0 || a.device() != b.device()) return false;
-  // What is wrapped twice is one memory with two storages.
-  if (a.storage().handle() != b.storage().handle() && !has_addresses(*a.device())) return false;
-  const Range of_a = range_of(a);
-  const Range of_b = range_of(b);
-  return of_a.begin < of_b.end && of_b.begin < of_a.end;
-}
-
 Status check_call(const Call& call, RankPlace place, const Device& device, CheckedCall* out) {
   CheckedCall& checked = *out;
   checked.operation.kind = call.kind;
@@ -243,6 +212,12 @@ Status check_call(const Call& call, RankPlace place, const Device& device, Check
   BP_TRY(choose_tensors(call, place, &checked));
   if (checked.send) BP_TRY(check_tensor(call, "send", *checked.send, device));
   if (checked.recv) BP_TRY(check_tensor(call, "recv", *checked.recv, device));
+  // The root of a broadcast reads what it sends where that lies.
+  const bool is_written = call.kind != Kind::kBroadcast || place.rank != call.root ||
+                          checked.send.get() != checked.recv.get();
+  if (checked.recv && checked.recv->is_read_only() && is_written) {
+    return refuse(call, "recv is read-only: " + checked.recv->describe());
+  }
   BP_TRY(check_dtypes(call, &checked));
   const bool has_counts = !call.counts.empty() || !call.send_counts.empty();
   BP_TRY(has_counts ? find_blocks(call, place, &checked) : find_count(call, place, &checked));

@@ -42,10 +42,6 @@ struct CheckedCall {
   std::shared_ptr<const Blocks> blocks = {};  // null: none, or all of one size
 };
 
-/// Whether any byte between the first and the last element of one is between those of the other.
-/// Both lie on a device.
-bool overlap(const Tensor& a, const Tensor& b);
-
 /// Errors: INVALID_ARGUMENT naming the operation, the tensor, what was expected and found.
 Status check_call(const Call& call, RankPlace place, const Device& device, CheckedCall* out);
 

@@ -53,7 +53,9 @@ Told decode(std::string_view bytes) {
 
 /// The epoch that a rank was told of last; nullopt: none so far.
 Result<std::optional<uint64_t>> latest_epoch(const Relatives& relatives, uint32_t rank) {
-  BP_TRY_ASSIGN(const auto text, relatives.store.try_get(key_of_rank(relatives, "epoch", rank)));
+  // Asked again and again while a member is waited for.
+  const auto store = relatives.store.share(kLookPatience);
+  BP_TRY_ASSIGN(const auto text, store->try_get(key_of_rank(relatives, "epoch", rank)));
   if (!text) return std::optional<uint64_t>();
   uint64_t epoch = 0;
   std::from_chars(text->data(), text->data() + text->size(), epoch);
@@ -81,23 +83,32 @@ class AwaitedValues {
   AwaitedValues& operator=(const AwaitedValues&) = delete;
 
   /// That of ranks[place]; nullopt: not in time. Errors: the store's; those of `check`, and of
-  /// `look`, which is asked now and then.
+  /// `look`, which is asked now and then, but for TIMEOUT.
   Result<std::optional<std::string>> at(size_t place, const std::function<Status()>& look) {
     place_ = place;
     const std::string key = key_of_rank(relatives_, what_, ranks_[place]);
     for (;;) {
       const auto now = Store::Clock::now();
+      if (now >= relatives_.wait.deadline) return look_at_last(key);
       auto value = relatives_.store.get(key, std::min(now + kSlice, relatives_.wait.deadline));
       if (value.ok()) return std::optional(*std::move(value));
       if (value.status().code() != BP_TIMEOUT) return value.status();
       BP_TRY(relatives_.check());
-      BP_TRY(look());
-      if (now >= relatives_.wait.deadline) return std::optional<std::string>();
+      // A store that does not answer may do so yet.
+      if (const Status looked = look(); looked.code() != BP_TIMEOUT) BP_TRY(looked);
       told_.look();
     }
   }
 
  private:
+  /// At the deadline. A store that does not answer is an error then: it does not say that the rank
+  /// has not come.
+  Result<std::optional<std::string>> look_at_last(const std::string& key) const {
+    BP_TRY_ASSIGN(auto value, relatives_.store.share(kLookPatience)->try_get(key));
+    if (!value) BP_TRY(relatives_.check());
+    return value;
+  }
+
   /// "group test: rank 1 (cpu:0) waits for ranks 2 and 3, which have not come to rebuild it".
   std::string words() const {
     const auto begin = static_cast<uint32_t>(place_);
@@ -105,12 +116,15 @@ class AwaitedValues {
     const auto places = missing_numbers(relatives_.store, begin, end, [this](uint32_t place) {
       return key_of_rank(relatives_, what_, ranks_[place]);
     });
-    if (!places.ok() || places->empty()) return {};
+    const std::string own = relatives_.wait.what + ": " + relatives_.names[relatives_.rank];
+    if (!places.ok()) return unknown_words(own, places.status());
+    if (places->empty()) return {};
     std::vector<uint32_t> missing;
     for (const uint32_t place : *places) missing.push_back(ranks_[place]);
     std::sort(missing.begin(), missing.end());
-    return relatives_.wait.what + ": " + relatives_.names[relatives_.rank] + " waits for " +
-           ranks_words(missing) + not_come_words(missing.size()) + " to " + purpose_;
+    return own + " waits for " + ranks_words(missing) +
+           (end < ranks_.size() ? ", and maybe for others" : "") + not_come_words(missing.size()) +
+           " to " + purpose_;
   }
 
   const Relatives& relatives_;
@@ -202,7 +216,8 @@ Status agree_on_members(const Relatives& relatives, uint64_t epoch,
   const Status agreed = agree_with_all(relatives, epoch, what, members);
   // Who comes later would wait for this rank. Where that cannot be told, it does.
   if (!agreed.ok()) {
-    [[maybe_unused]] const Status told = store.set(key, encode(Told{agreed, {}}));
+    const auto last = store.share(kLookPatience);  // the deadline may have passed
+    [[maybe_unused]] const Status told = last->set(key, encode(Told{agreed, {}}));
   }
   return agreed;
 }

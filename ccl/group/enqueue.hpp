@@ -57,6 +57,7 @@ struct ProcessGroup::EnqueuedOne {
   bool is_native = false;               // by the plugin's own collectives
   bool is_among_leaders = false;        // by messages: of each island one rank takes part
   bool is_last = true;                  // of the pieces that this rank has
+  bool uses_results = false;            // its send is a strided view of what one before it gives
   const CheckedCall* whole = nullptr;   // of a piece: what the caller has called
   std::optional<Average> average = {};  // of the plugin's sum
 
@@ -76,6 +77,7 @@ struct ProcessGroup::Enqueue {
   std::chrono::nanoseconds timeout{0};
   bool is_native = false;     // all of them
   bool is_in_pieces = false;  // one after the other: the plugin runs some, or parts of some
+  bool is_in_parts = false;   // some use what others give (see group_batch.cpp)
   bool is_inline = false;     // the caller runs it and waits
   bool is_check = false;      // ... of others; without tensors or records
   Clock::time_point begun;

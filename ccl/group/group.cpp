@@ -132,7 +132,10 @@ Result<Ref<ProcessGroup>> ProcessGroup::create(const GroupArgs& args) {
   BP_TRY(check_args(args));
   auto group = Ref<ProcessGroup>::make(args);
   Runtime& runtime = *group->runtime_;
-  if (args.timeout.count() == 0) group->args_.timeout = default_timeout(runtime);
+  if (args.timeout.count() == 0) {
+    group->args_.timeout = default_timeout(runtime);
+    group->args_.timeout_set_by = kSetByOption;
+  }
   BP_TRY(check_timeout(runtime, group->args_.timeout));
   const Status joined = contain([&] { return group->join(); });
   if (joined.ok()) return group;
@@ -162,7 +165,8 @@ void ProcessGroup::give_up_joining(const Status& joined) noexcept {
 
 Status ProcessGroup::join() {
   const JoinWait wait = {"group " + words(),
-                         args_.join_deadline.value_or(Clock::now() + args_.timeout)};
+                         args_.join_deadline.value_or(Clock::now() + args_.timeout),
+                         {.set_by = args_.timeout_set_by}};
   const auto store = make_joining_store();
   joining_ = store;
   descendants_ = make_prefix_store(kDescentPrefix, args_.store);

@@ -42,6 +42,7 @@ struct GroupArgs {
   Device* device = nullptr;
   /// How long ranks are waited for, in joining and in each operation. 0: BACKPLANE_CCL_TIMEOUT.
   std::chrono::nanoseconds timeout{0};
+  std::string_view timeout_set_by = kSetByProgram;      // of one that is 0: kSetByOption
   Descent descent = {};                                 // of a group that is made from another
   std::optional<Clock::time_point> join_deadline = {};  // where joining has a part of the timeout
 };
@@ -198,7 +199,6 @@ class ProcessGroup final : public Counted<ProcessGroup>,
     uint32_t rank = 0;      // there
   };
   void forget_split(const Relatives& relatives, LastSplit next);
-  std::chrono::nanoseconds timeout_or_own(std::chrono::nanoseconds timeout) const;
   std::vector<uint32_t> job_ranks_of(std::span<const uint32_t> members) const;
   Result<Ref<ProcessGroup>> rebuild_now(const RebuildArgs& args);
   Result<Ref<ProcessGroup>> split_now(const SplitArgs& args);
@@ -206,11 +206,11 @@ class ProcessGroup final : public Counted<ProcessGroup>,
 
   // group_enqueue.cpp
   Status check_calls(std::span<const Call> calls, Enqueue* enqueue) const;
-  Result<Stream*> choose_stream(const EnqueueArgs& args, bool is_in_pieces);
+  Result<Stream*> choose_stream(const EnqueueArgs& args, bool needs_order);
   Result<Ref<Work>> enqueue_all(std::span<const Call> calls, const EnqueueArgs& args,
                                 std::chrono::nanoseconds timeout);
-  Result<Ref<Work>> enqueue_batch(std::span<const Call> calls, const EnqueueArgs& args,
-                                  std::chrono::nanoseconds timeout);  // group_batch.cpp
+  static void find_users_of_results(Enqueue* enqueue);       // group_batch.cpp
+  Result<Ref<Work>> enqueue_in_parts(const Enqueue& whole);  // group_batch.cpp
   bool may_be_about_to_fail(bp_status code) const;
   Status order_input(CheckedCall* call, Stream& stream);
   bool is_native(const CheckedCall& call) const;

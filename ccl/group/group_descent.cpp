@@ -8,10 +8,16 @@
 #include "core/base/log.hpp"
 
 namespace bp::ccl {
+namespace {
 
-std::chrono::nanoseconds ProcessGroup::timeout_or_own(std::chrono::nanoseconds timeout) const {
-  return timeout.count() > 0 ? timeout : args_.timeout;
+/// Where the program gives none, it stays the one of the group that the next is made from.
+void set_timeout(std::chrono::nanoseconds timeout, GroupArgs* next) {
+  if (timeout.count() == 0) return;
+  next->timeout = timeout;
+  next->timeout_set_by = kSetByProgram;
 }
+
+}  // namespace
 
 std::vector<uint32_t> ProcessGroup::job_ranks_of(std::span<const uint32_t> members) const {
   std::vector<uint32_t> ranks;
@@ -45,8 +51,9 @@ Result<Ref<ProcessGroup>> ProcessGroup::rebuild_now(const RebuildArgs& args) {
     latest_epoch_ = args.epoch;
   }
   GroupArgs next = args_;
-  next.timeout = timeout_or_own(args.timeout);
-  const JoinWait wait = {"group " + words(), Clock::now() + next.timeout};
+  set_timeout(args.timeout, &next);
+  const JoinWait wait = {
+      "group " + words(), Clock::now() + next.timeout, {.set_by = next.timeout_set_by}};
   next.join_deadline = wait.deadline;
   BP_TRY(agree_on_members({*descendants_, agreement_.group, args_.place.rank, agreement_.names,
                            wait, [] { return Status(); }},
@@ -92,16 +99,17 @@ Result<Ref<ProcessGroup>> ProcessGroup::split_now(const SplitArgs& args) {
   BP_TRY(runtime_->check_open());
   BP_TRY(failure().to_status());
   GroupArgs next = args_;
-  next.timeout = timeout_or_own(args.timeout);
+  set_timeout(args.timeout, &next);
   next.join_deadline = Clock::now() + next.timeout;
   const uint64_t number = ++split_count_;
   std::vector<uint32_t> missing;
-  const Relatives relatives{*descendants_,
-                            agreement_.group,
-                            args_.place.rank,
-                            agreement_.names,
-                            {"group " + words(), *next.join_deadline},
-                            [this] { return failure().to_status(); }};
+  const Relatives relatives{
+      *descendants_,
+      agreement_.group,
+      args_.place.rank,
+      agreement_.names,
+      {"group " + words(), *next.join_deadline, {.set_by = next.timeout_set_by}},
+      [this] { return failure().to_status(); }};
   const auto choices = exchange_choices(relatives, number, {args.color, args.key}, &missing);
   // The other ranks count on this one, now and when they split it again.
   if (!choices.ok()) return give_up(choices.status(), missing);

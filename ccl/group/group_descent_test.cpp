@@ -3,9 +3,12 @@
 // Groups that are made from others: of the ranks that are left when one is lost, and of parts.
 #include <filesystem>
 #include <iterator>
+#include <numeric>
 #include <set>
+#include <tuple>
 
 #include "ccl/group/group_harness_test.hpp"
+#include "ccl/store/silent_store_test.hpp"
 
 namespace bp::ccl {
 namespace {
@@ -42,6 +45,16 @@ class GroupDescent : public GroupTest {
     const uint32_t all = (met_.fetch_add(1) / count + 1) * count;
     const auto end = Clock::now() + seconds(20);
     while (met_ < all && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
+  }
+  /// Rank 1 of two agrees to go on, and does not join.
+  void agree_alone(ProcessGroup& group, uint64_t epoch, std::span<const uint32_t> members) {
+    const std::vector<std::string> names = {"rank 0", "rank 1"};
+    const JoinWait wait = {"group test", Clock::now() + seconds(20)};
+    const auto store = make_prefix_store(kDescentPrefix, store_);
+    const Status agreed = agree_on_members({*store, parse_dump(group.trace(), "trace")->group.id, 1,
+                                            names, wait, [] { return Status(); }},
+                                           epoch, members);
+    EXPECT_TRUE(agreed.ok()) << agreed.to_string();
   }
   std::vector<size_t> keys_after_rounds(
       uint32_t rounds,
@@ -89,8 +102,8 @@ class CountedStore final : public Store {
     return store_->remove(key);
   }
   void abort() noexcept override { store_->abort(); }
-  std::shared_ptr<Store> share() override {
-    return std::make_shared<CountedStore>(store_->share(), keys_);
+  std::shared_ptr<Store> share(milliseconds patience) override {
+    return std::make_shared<CountedStore>(store_->share(patience), keys_);
   }
 
  private:
@@ -206,21 +219,33 @@ TEST_F(GroupRebuild, Timeout_IsOfAllItsParts) {
       const uint32_t members[] = {0, 1};
       if (rank == 1) {  // it agrees late, and does not join
         std::this_thread::sleep_for(milliseconds(1300));
-        const std::vector<std::string> names = {"rank 0", "rank 1"};
-        const JoinWait wait = {"group test", Clock::now() + seconds(20)};
-        const auto store = make_prefix_store(kDescentPrefix, store_);
-        const Status agreed =
-            agree_on_members({*store, parse_dump(group.trace(), "trace")->group.id, rank, names,
-                              wait, [] { return Status(); }},
-                             1, members);
-        EXPECT_TRUE(agreed.ok()) << agreed.to_string();
-        return;
+        return agree_alone(group, 1, members);
       }
       const auto begin = Clock::now();
       const auto next = group.rebuild({.epoch = 1, .members = members, .timeout = kTimeout});
       delays.note_since(begin, "rank 0");
       EXPECT_EQ(next.status().code(), BP_TIMEOUT) << next.status().to_string();
     });
+  });
+}
+
+TEST_F(GroupRebuild, DeadlineThatPasses_IsToldWithWhatSetIt) {
+  core_options_ = {{"BACKPLANE_CCL_TIMEOUT", "3"}};
+  make_runtime();
+  timeout_ = seconds(0);
+  run({"cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
+    const uint32_t members[] = {0, 1};
+    for (const auto& [epoch, timeout, words] :
+         {std::tuple(1, seconds(0), "in time: 1 (BACKPLANE_CCL_TIMEOUT; store "),
+          std::tuple(2, seconds(2), "in time: 1 (the timeout that the program gave; store ")}) {
+      const auto number = static_cast<uint64_t>(epoch);
+      if (rank == 1) agree_alone(group, number, members);
+      if (rank == 0) {
+        const auto next = group.rebuild({.epoch = number, .members = members, .timeout = timeout});
+        EXPECT_THAT(next.status().message(), HasSubstr(words));
+      }
+      meet(2);
+    }
   });
 }
 
@@ -325,8 +350,8 @@ TEST_F(GroupRebuild, TwentyTimesAfterAFailure_LeavesNothing) {
 // --- What is told while others are waited for
 
 /// What rank 1 of four tells, which waits alone.
-std::vector<std::string> told_meanwhile(const std::function<Status(const Relatives&)>& wait) {
-  const auto store = make_memory_store();
+std::vector<std::string> told_meanwhile(const std::function<Status(const Relatives&)>& wait,
+                                        std::shared_ptr<Store> store = make_memory_store()) {
   const std::vector<std::string> names = {"rank 0", "rank 1 (cpu:0)", "rank 2", "rank 3"};
   std::vector<std::string> lines;
   const JoinWait join = {"group test",
@@ -361,6 +386,43 @@ TEST(Relatives, RanksThatDoNotSplitTheGroup_AreNamedMeanwhile) {
               }),
               ElementsAre(HasSubstr("group test: rank 1 (cpu:0) waits for rank 3, which has not "
                                     "come to split it; for 1 s more")));
+}
+
+TEST(Relatives, StoreThatIsSilent_IsToldMeanwhileAndIsNoRanksFault) {
+  const std::string silent = std::string(
+                                 "group test: rank 1 (cpu:0) waits, and for whom is not "
+                                 "known: ") +
+                             kSilence + "; for 1 s more at most (BACKPLANE_CCL_TIMEOUT)";
+  EXPECT_THAT(told_meanwhile(
+                  [](const Relatives& relatives) {
+                    const uint32_t members[] = {1, 3, 0};
+                    const Status status = agree_on_members(relatives, 5, members);
+                    EXPECT_EQ(status.message(), kSilence);
+                    return status;
+                  },
+                  std::make_shared<SilentStore>()),
+              ElementsAre(silent));
+  EXPECT_THAT(told_meanwhile(
+                  [](const Relatives& relatives) {
+                    std::vector<uint32_t> missing;
+                    const Status status =
+                        exchange_choices(relatives, 2, {.color = 0, .key = 0}, &missing).status();
+                    EXPECT_EQ(status.message(), kSilence);
+                    EXPECT_TRUE(missing.empty());
+                    return status;
+                  },
+                  std::make_shared<SilentStore>()),
+              ElementsAre(silent));
+}
+
+TEST(Relatives, OfManyMembers_TheFirstAreLookedAt) {
+  std::vector<uint32_t> members(1000);
+  std::iota(members.begin(), members.end(), 0u);
+  EXPECT_THAT(told_meanwhile([&](const Relatives& relatives) {
+                return agree_on_members(relatives, 5, members);
+              }),
+              ElementsAre(HasSubstr("waits for ranks 0 and 2 to 255, and maybe for others, "
+                                    "which have not come to rebuild it as epoch 5; ")));
 }
 
 // --- Split

@@ -12,6 +12,7 @@
 #include "core/dispatch/call.hpp"
 #include "core/emulation/host_call.hpp"
 #include "core/runtime/copy_args.hpp"
+#include "core/runtime/memory_range.hpp"
 
 namespace bp::ccl {
 namespace {
@@ -55,7 +56,7 @@ Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const Enque
     BP_TRY_ASSIGN(const bool is_done, run_directly(calls[0], timeout));
     if (is_done) return Ref<Work>();
   }
-  auto work = enqueue_batch(calls, args, timeout);
+  auto work = enqueue_all(calls, args, timeout);
   if (work.ok() || !may_be_about_to_fail(work.status().code())) return work;
   messenger_->kick();
   messenger_->drive_until([this] { return is_failing(); }, Clock::now() + kLearnsWithin);
@@ -75,13 +76,17 @@ Result<Ref<Work>> ProcessGroup::enqueue_all(std::span<const Call> calls, const E
   Enqueue enqueue;
   enqueue.timeout = timeout;
   BP_TRY(check_calls(calls, &enqueue));
-  BP_TRY_ASSIGN(enqueue.stream, choose_stream(args, enqueue.is_in_pieces && island_ != nullptr));
+  if (calls.size() > 1) find_users_of_results(&enqueue);
+  const bool needs_order = (enqueue.is_in_pieces && island_ != nullptr) || enqueue.is_in_parts;
+  BP_TRY_ASSIGN(enqueue.stream, choose_stream(args, needs_order));
   enqueue.is_inline = enqueue.stream->is_inline();
   Result<Ref<Work>> work = Ref<Work>();
   {
     const std::lock_guard lock(enqueue_mutex_);
     if (is_failing()) BP_TRY(failure().to_status());
-    for (Enqueue::One& one : enqueue.ones) BP_TRY(order_input(&one.call, *enqueue.stream));
+    for (Enqueue::One& one : enqueue.ones) {
+      if (!one.uses_results) BP_TRY(order_input(&one.call, *enqueue.stream));
+    }
     enqueue.path = enqueue.is_native            ? OperationPath::kNative
                    : device().has_host_memory() ? OperationPath::kHost
                                                 : OperationPath::kStaged;
@@ -126,10 +131,10 @@ Status ProcessGroup::check_calls(std::span<const Call> calls, Enqueue* enqueue) 
                                     "they do not run all of them: call them one by one");
 }
 
-/// Pieces need the order of a stream, which is not that of an inline one.
-Result<Stream*> ProcessGroup::choose_stream(const EnqueueArgs& args, bool is_in_pieces) {
+/// `needs_order`: that of a stream, which is not that of an inline one.
+Result<Stream*> ProcessGroup::choose_stream(const EnqueueArgs& args, bool needs_order) {
   // A caller who waits anyway need not wake another thread, where the host may touch the memory.
-  if (args.waits && device().is_host_like() && !is_in_pieces) return &device().default_stream();
+  if (args.waits && device().is_host_like() && !needs_order) return &device().default_stream();
   if (args.stream != nullptr && !args.stream->is_inline()) return args.stream;
   const std::lock_guard lock(enqueue_mutex_);
   if (own_stream_ == nullptr) {
@@ -187,8 +192,8 @@ Status ProcessGroup::check_averages(const Enqueue& enqueue) const {
     for (size_t k = i + 1; k < enqueue.ones.size(); ++k) {
       const CheckedCall& later = enqueue.ones[k].call;
       const auto shares = [&](const Ref<Tensor>& tensor) {
-        return tensor &&
-               (&tensor->storage() == &average.recv->storage() || overlap(*tensor, *average.recv));
+        return tensor && (&tensor->storage() == &average.recv->storage() ||
+                          may_overlap(*tensor, *average.recv));
       };
       if (!shares(later.send) && !shares(later.recv)) continue;
       return Status(BP_UNSUPPORTED,
@@ -287,6 +292,7 @@ void ProcessGroup::note_faults(const Enqueue& enqueue) {
 // --- by the plugin ---
 
 Result<Ref<Work>> ProcessGroup::enqueue_unchecked(Enqueue* enqueue) {
+  if (enqueue->is_in_parts) return enqueue_in_parts(*enqueue);
   if (enqueue->is_native) return enqueue_native(enqueue);
   const bool is_inside = enqueue->is_in_pieces && island_ != nullptr;
   return is_inside ? enqueue_in_pieces(enqueue) : enqueue_host(enqueue);

@@ -126,7 +126,7 @@ Result<Ref<Work>> ProcessGroup::enqueue_piece(const Enqueue& whole, EnqueuedOne*
 
 /// What has no kernels is refused on all ranks before any piece begins.
 Status ProcessGroup::check_kernels(const Enqueue& enqueue) {
-  if (!enqueue.is_in_pieces) return {};
+  if (!enqueue.is_in_pieces && !enqueue.is_in_parts) return {};
   for (const EnqueuedOne& one : enqueue.ones) {
     if (one.is_native || one.is_among_leaders) continue;
     const auto combiner = combiner_of(one.call.operation);

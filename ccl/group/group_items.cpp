@@ -7,6 +7,7 @@
 #include "ccl/group/enqueue.hpp"
 #include "ccl/group/staged_chunks.hpp"
 #include "core/base/log.hpp"
+#include "core/runtime/memory_range.hpp"
 
 namespace bp::ccl {
 namespace {
@@ -239,7 +240,7 @@ bool ProcessGroup::stages_by_turns(const Enqueue& enqueue) {
   if (enqueue.path != OperationPath::kStaged || ones.size() == 1) return false;
   if (ones.size() > kMostCompared) return true;
   const auto share = [](const Ref<Tensor>& a, const Ref<Tensor>& b) {
-    return a && b && overlap(*a, *b);
+    return a && b && may_overlap(*a, *b);
   };
   for (size_t i = 0; i < ones.size(); ++i) {
     for (size_t k = i + 1; k < ones.size(); ++k) {

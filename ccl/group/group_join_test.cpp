@@ -74,6 +74,18 @@ TEST_F(GroupJoin, MissingRanks_AreNamedAtTheDeadline) {
   EXPECT_THAT(status.message(), HasSubstr("did not come in time: 0, 2, 3"));
 }
 
+TEST_F(GroupJoin, DeadlineThatPasses_IsToldWithWhatSetIt) {
+  store_ = make_memory_store();
+  timeout_ = milliseconds(100);
+  EXPECT_THAT(join(0, 2).message(),
+              HasSubstr("in time: 1 (the timeout that the program gave; store memory"));
+  core_options_ = {{"BACKPLANE_CCL_TIMEOUT", "1"}};
+  make_runtime();
+  store_ = make_memory_store();
+  timeout_ = milliseconds(0);
+  EXPECT_THAT(join(0, 2).message(), HasSubstr("in time: 1 (BACKPLANE_CCL_TIMEOUT; store memory"));
+}
+
 TEST_F(GroupJoin, RuntimeThatCloses_EndsJoining) {
   store_ = make_memory_store();
   GroupArgs args = group_args({"cpu:0", "cpu:0"}, 0);

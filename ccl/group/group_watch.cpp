@@ -3,6 +3,7 @@
 // What a group does while it is driven: messages come, operations go on, deadlines pass, and the
 // group fails once, on this rank first and then on all.
 #include <algorithm>
+#include <vector>
 
 #include "ccl/group/group.hpp"
 #include "core/base/log.hpp"
@@ -31,6 +32,26 @@ bool fails_by_plugin(const Tasks& tasks, const typename Tasks::value_type& faile
   }
   return false;
 }
+
+/// One look at work in progress, in the order in which it was called: behind what is pending of a
+/// stream nothing of it is over, and need not be asked about.
+class PendingStreams {
+ public:
+  bool holds(const Work& work) const {
+    const Stream* const stream = work.last_mark().stream;
+    return stream != nullptr &&
+           std::find(streams_.begin(), streams_.end(), stream) != streams_.end();
+  }
+  bp_status ask(Work& work) {
+    if (holds(work)) return BP_PENDING;
+    const bp_status answer = work.ask_queue();
+    if (answer == BP_PENDING) streams_.push_back(work.last_mark().stream);
+    return answer;
+  }
+
+ private:
+  std::vector<const Stream*> streams_;
+};
 
 /// A plugin does not tell what it failed in: about in this one, the first that is not over.
 template <class Task>
@@ -174,14 +195,16 @@ void ProcessGroup::drop_kept() {
   std::erase_if(kept_, [](const auto& kept) {
     return kept.first.stream == nullptr || kept.first.stream->try_note_done(kept.first.seq);
   });
+  if (device().deferred_free().count() > 0) device().deferred_free().release_done();
 }
 
 /// Also of a group that has failed: its streams go on, and copies behind the hold with them.
 void ProcessGroup::let_copies_go(Clock::time_point now) {
   if (!awaits_streams() || now < next_copy_look_) return;
   next_copy_look_ = now + kNativeLook;
+  PendingStreams pending;
   for (auto work = copies_.begin(); work != copies_.end();) {
-    const bp_status answer = (*work)->ask_queue();
+    const bp_status answer = pending.ask(**work);
     if (answer == BP_PENDING) {
       ++work;
       continue;
@@ -202,6 +225,8 @@ bool ProcessGroup::has_lanes_alone(Clock::time_point now) const {
 
 bool ProcessGroup::advance(Clock::time_point now) noexcept {
   driven_ = now;
+  // What uses a tensor that is dropped here may be held until this thread goes on.
+  const LeavesStorages leaves;
   bool has_moved = false;
   const Status status = contain([&] {
     std::optional<Failure> failure;
@@ -281,15 +306,17 @@ void ProcessGroup::record_end(const NativeTask& task, bp_status code, Clock::tim
 std::optional<Failure> ProcessGroup::advance_native(Clock::time_point now) {
   if (now < next_native_look_) return std::nullopt;
   next_native_look_ = now + kNativeLook;
+  PendingStreams pending;
   for (const auto& task : tasks_) {
     if (task->is_over) continue;  // from a look that found a failure behind it
+    if (pending.holds(*task->work)) continue;
     if (task->deadline == Clock::time_point::max() && task->before->query() != BP_PENDING) {
       task->deadline = now + task->timeout;
       for (uint64_t i = 0; i < task->record_count; ++i) {
         recorder_.started(task->record_id + i, now);
       }
     }
-    const bp_status answer = task->work->ask_queue();
+    const bp_status answer = pending.ask(*task->work);
     if (answer == BP_PENDING) continue;
     if (answer != BP_OK || task->is_last) record_end(*task, answer, now);
     if (answer != BP_OK) {

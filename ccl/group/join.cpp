@@ -49,7 +49,8 @@ std::string take_text(Cursor* cursor) {
 }
 
 /// The ranks without a value, as far as the store tells.
-Status tell_missing(Store& store, std::string_view what, uint32_t rank_count) {
+Status tell_missing(Store& store, std::string_view what, uint32_t rank_count,
+                    std::string_view set_by) {
   constexpr uint32_t kMostNames = 16;
   std::string missing;
   uint32_t count = 0;
@@ -61,8 +62,8 @@ Status tell_missing(Store& store, std::string_view what, uint32_t rank_count) {
   }
   if (count > kMostNames) missing += " and " + std::to_string(count - kMostNames) + " more";
   return Status(BP_TIMEOUT, "of " + std::to_string(rank_count) +
-                                " ranks these did not come in time: " + missing +
-                                " (BACKPLANE_CCL_TIMEOUT; store " + store.name() + ")");
+                                " ranks these did not come in time: " + missing + " (" +
+                                std::string(set_by) + "; store " + store.name() + ")");
 }
 
 /// What each rank leaves under one name, asked for one rank after the other.
@@ -73,6 +74,7 @@ class Arrivals {
         what_(what),
         place_(place),
         title_(wait.what + ": rank " + std::to_string(place.rank)),
+        set_by_(wait.telling.set_by),
         wait_(wait.deadline, wait.telling, [this] { return words(); }) {}
   Arrivals(const Arrivals&) = delete;
   Arrivals& operator=(const Arrivals&) = delete;
@@ -81,7 +83,7 @@ class Arrivals {
     awaited_ = rank;
     auto value = wait_.get(store_, key_of(what_, rank));
     if (!value.ok() && value.status().code() == BP_TIMEOUT) {
-      return tell_missing(store_, what_, place_.rank_count);
+      return tell_missing(store_, what_, place_.rank_count, set_by_);
     }
     return value;
   }
@@ -92,10 +94,11 @@ class Arrivals {
     const uint32_t end = awaited_ + std::min(kMostLooks, place_.rank_count - awaited_);
     const auto missing = missing_numbers(store_, awaited_, end,
                                          [this](uint32_t rank) { return key_of(what_, rank); });
-    if (!missing.ok() || missing->empty()) return {};
+    if (!missing.ok()) return unknown_words(title_, missing.status());
+    if (missing->empty()) return {};
     std::string words =
         title_ + " waits for " + ranks_words(*missing) + " of " + std::to_string(place_.rank_count);
-    if (end < place_.rank_count) words += ", and maybe for some above " + std::to_string(end - 1);
+    words += beyond_words(end, place_.rank_count);
     words += not_come_words(missing->size());
     if (what_ != "card") words += " as far as '" + what_ + "'";
     return words;
@@ -105,6 +108,7 @@ class Arrivals {
   const std::string what_;
   const RankPlace place_;
   const std::string title_;
+  const std::string_view set_by_;
   uint32_t awaited_ = 0;
   ToldWait wait_;
 };

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "ccl/store/silent_store_test.hpp"
 #include "ccl/store/store.hpp"
 
 namespace bp::ccl {
@@ -130,6 +131,17 @@ TEST(JoinWaits, OfManyRanks_TheFirstAreLookedAt) {
   EXPECT_EQ(meet(*store, "ready", {}, {0, 1000}, told.wait()).code(), BP_TIMEOUT);
   EXPECT_THAT(told.lines, ElementsAre(HasSubstr("rank 0 waits for ranks 1 to 256 of 1000, and "
                                                 "maybe for some above 256, which have not come")));
+}
+
+TEST(JoinWaits, StoreThatIsSilent_IsToldMeanwhileAndAtTheEnd) {
+  SilentStore store;
+  ToldLines told;
+  const Status met = meet(store, "ready", {}, {0, 2}, told.wait());
+  EXPECT_EQ(met.code(), BP_TIMEOUT);
+  EXPECT_THAT(met.message(), HasSubstr(kSilence));
+  EXPECT_THAT(told.lines,
+              ElementsAre(std::string("group test: rank 0 waits, and for whom is not known: ") +
+                          kSilence + "; for 1 s more at most (BACKPLANE_CCL_TIMEOUT)"));
 }
 
 TEST(JoinWaits, RanksThatAreThere_AreNotToldOf) {

@@ -184,6 +184,7 @@ void Messenger::run() {
     turn.unlock();
     [[maybe_unused]] const Status driven = contain([&] {
       std::unique_lock drive(drive_mutex_);
+      const Driver here(driver_);
       const uint64_t kicks = kick_count_.load(std::memory_order_seq_cst);
       if (!advance(true)) sleep(kicks, next_look());
     });
@@ -193,6 +194,7 @@ void Messenger::run() {
 
 bool Messenger::drive(const std::function<bool()>& is_done, Clock::time_point deadline,
                       Clock::time_point now) {
+  const Driver here(driver_);
   Clock::time_point moved{};  // about when something did
   uint32_t turn = 1;
   // What the caller has submitted goes out before the engine is asked for what has come.
@@ -250,6 +252,8 @@ class Messenger::Turn {
 bool Messenger::drive_until(const std::function<bool()>& is_done, Clock::time_point deadline,
                             Clock::time_point now) {
   if (is_done()) return true;
+  // From a log sink or a deleter of what is driven: it goes on when that has returned.
+  if (driver_.load(std::memory_order_relaxed) == std::this_thread::get_id()) return false;
   Turn turn(*this, false);
   bool has_asked = false;
   // Who drives does so for all, and may be at it for long: this one asks now and then.

@@ -101,6 +101,20 @@ class Messenger final : private Inbox {
   static constexpr size_t kMostRemoved = 4096;
 
   const std::unique_ptr<Engine> engine_;
+  /// The thread that drives, while it does.
+  class Driver {
+   public:
+    explicit Driver(std::atomic<std::thread::id>& driver) : driver_(driver) {
+      driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    }
+    ~Driver() { driver_.store({}, std::memory_order_relaxed); }
+    Driver(const Driver&) = delete;
+    Driver& operator=(const Driver&) = delete;
+
+   private:
+    std::atomic<std::thread::id>& driver_;
+  };
+  std::atomic<std::thread::id> driver_{};
   std::timed_mutex drive_mutex_;  // held by who drives; all below
   std::map<uint64_t, Port*> ports_;
   std::set<uint64_t> removed_;

@@ -93,20 +93,24 @@ Result<std::vector<uint32_t>> missing_ranks(Store& store, uint32_t end) {
 std::string waiting_words(const Job& job, const std::shared_ptr<Store>& store) {
   const uint32_t end = std::min(job.rank_count, kMostLooks);
   const auto missing = missing_ranks(*store, end);
-  if (!missing.ok() || (missing->empty() && end == job.rank_count)) return "";
-  std::string words = "job " + job.name + ": rank " + std::to_string(job.rank) + " waits for ";
+  const std::string own = "job " + job.name + ": rank " + std::to_string(job.rank);
+  if (!missing.ok()) return unknown_words(own, missing.status());
+  if (missing->empty() && end == job.rank_count) return "";
+  std::string words = own + " waits for ";
   words +=
       missing->empty() ? "ranks above " + std::to_string(end - 1) : number_list("rank", *missing);
   words += " of " + std::to_string(job.rank_count);
+  if (!missing->empty()) words += beyond_words(end, job.rank_count);
   return words + not_come_words(missing->size());
 }
 
-Status tell_missing(const Job& job, const std::shared_ptr<Store>& store, const Status& why) {
+Status tell_missing(const Job& job, const std::shared_ptr<Store>& store, const Status& why,
+                    std::string_view set_by) {
   BP_TRY_ASSIGN(const std::vector<uint32_t> missing, missing_ranks(*store, job.rank_count));
   if (missing.empty()) return why;
   return Status(BP_TIMEOUT, "job " + job.name + ": " + number_list("rank", missing) + " of " +
-                                std::to_string(job.rank_count) +
-                                " did not come in time (BACKPLANE_CCL_TIMEOUT); " + store->name());
+                                std::to_string(job.rank_count) + " did not come in time (" +
+                                std::string(set_by) + "); " + store->name());
 }
 
 Status refuse_counts(const Job& job, const Store& store, const std::string& words) {
@@ -150,7 +154,9 @@ Status arrive(const Job& job, const std::shared_ptr<Store>& store,
   }
   ToldWait wait(deadline, telling, [&] { return waiting_words(job, store); });
   const auto all = wait.get(*store, "job/all");
-  if (all.status().code() == BP_TIMEOUT) return tell_missing(job, store, all.status());
+  if (all.status().code() == BP_TIMEOUT) {
+    return tell_missing(job, store, all.status(), telling.set_by);
+  }
   BP_TRY(all.status());
   return *all == kAllHaveCome ? Status() : refuse_counts(job, *store, *all);
 }

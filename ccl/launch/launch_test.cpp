@@ -23,6 +23,7 @@
 #include "ccl/launch/labelled_lines.hpp"
 #include "ccl/launch/nodes.hpp"
 #include "ccl/launch/private_folder.hpp"
+#include "ccl/store/store_harness_test.hpp"
 #include "ccl/store/tcp_store.hpp"
 #include "core/base/temp_folder_test.hpp"
 #include "tests/free_endpoint.hpp"
@@ -30,14 +31,9 @@
 namespace bp::ccl {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
-
-auto in(milliseconds time) { return Store::Clock::now() + time; }
-auto soon() { return in(seconds(60)); }
 
 // --- lines ---
 

@@ -139,11 +139,15 @@ Result<std::vector<uint32_t>> Nodes::missing_nodes(uint32_t end) {
 std::string Nodes::waiting_words() {
   const uint32_t end = std::min(args_.node_count, kMostLooks);
   const auto missing = missing_nodes(end);
-  if (!missing.ok() || (missing->empty() && end == args_.node_count)) return "";
-  const std::string who =
+  const std::string own = "node " + std::to_string(args_.node_rank);
+  if (!missing.ok()) return unknown_words(own, missing.status());
+  if (missing->empty() && end == args_.node_count) return "";
+  std::string words = own + " waits for ";
+  words +=
       missing->empty() ? "nodes above " + std::to_string(end - 1) : number_list("node", *missing);
-  return "node " + std::to_string(args_.node_rank) + " waits for " + who + " of " +
-         std::to_string(args_.node_count) + not_come_words(missing->size());
+  words += " of " + std::to_string(args_.node_count);
+  if (!missing->empty()) words += beyond_words(end, args_.node_count);
+  return words + not_come_words(missing->size());
 }
 
 Result<RankRange> Nodes::begin(uint32_t run, TimePoint deadline, const Telling& telling) {
@@ -161,8 +165,8 @@ Result<RankRange> Nodes::begin(uint32_t run, TimePoint deadline, const Telling& 
     BP_TRY_ASSIGN(const std::vector<uint32_t> missing, missing_nodes(args_.node_count));
     if (missing.empty()) return all.status();
     return Status(BP_TIMEOUT, number_list("node", missing) + " of " +
-                                  std::to_string(args_.node_count) +
-                                  " did not come in time (BACKPLANE_CCL_TIMEOUT)");
+                                  std::to_string(args_.node_count) + " did not come in time (" +
+                                  std::string(telling.set_by) + ")");
   }
   if (*all != kAllAreReady) return Status(BP_INVALID_ARGUMENT, *all);
   return number_ranks(deadline);

@@ -86,8 +86,8 @@ class FileStore final : public Store {
     file_->wake();
   }
 
-  std::shared_ptr<Store> share() override {
-    return std::make_shared<FileStore>(file_, answer_timeout_, aborted_);
+  std::shared_ptr<Store> share(std::chrono::milliseconds patience) override {
+    return std::make_shared<FileStore>(file_, std::min(answer_timeout_, patience), aborted_);
   }
 
  private:

@@ -239,6 +239,8 @@ TEST_F(FileStoreTest, LockHeldByAnother_IsTimeoutNamingIt) {
   EXPECT_THAT(status.message(), HasSubstr(path_));
   EXPECT_GE(Store::Clock::now() - begin, kShort);
   EXPECT_EQ(open(path_, std::string(kTestJob), kShort).status().code(), BP_TIMEOUT);
+  EXPECT_EQ(patient->share(kShort)->set("a", "1").code(), BP_TIMEOUT);
+  EXPECT_LT(Store::Clock::now() - begin, seconds(30)) << "less than that of `patient`";
   std::jthread waits([&] { EXPECT_EQ(patient->set("a", "2").code(), BP_CANCELLED); });
   std::this_thread::sleep_for(milliseconds(20));
   patient->abort();

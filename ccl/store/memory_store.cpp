@@ -90,7 +90,7 @@ class MemoryStore final : public Store {
     shared_->changed.notify_all();
   }
 
-  std::shared_ptr<Store> share() override {
+  std::shared_ptr<Store> share(std::chrono::milliseconds /*patience*/) override {
     return std::make_shared<MemoryStore>(shared_, aborted_);
   }
 

@@ -42,8 +42,8 @@ class PrefixStore final : public Store {
     return store_->remove(whole);
   }
   void abort() noexcept override { store_->abort(); }
-  std::shared_ptr<Store> share() override {
-    return std::make_shared<PrefixStore>(prefix_, store_->share());
+  std::shared_ptr<Store> share(std::chrono::milliseconds patience) override {
+    return std::make_shared<PrefixStore>(prefix_, store_->share(patience));
   }
 
  private:

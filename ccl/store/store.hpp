@@ -53,8 +53,10 @@ class Store {
   /// Ends the waits of this object's callers, now and from now on, with CANCELLED. Never waits.
   virtual void abort() noexcept = 0;
   /// The same store as another object, over the same connection. Its abort() is its own; that of
-  /// this object ends the waits of both.
-  virtual std::shared_ptr<Store> share() = 0;
+  /// this object ends the waits of both. `patience`: for how long its calls but get() wait for a
+  /// store that does not answer, where this object's wait longer.
+  virtual std::shared_ptr<Store> share(std::chrono::milliseconds patience) = 0;
+  std::shared_ptr<Store> share() { return share(std::chrono::milliseconds::max()); }
 };
 
 /// For ranks that are threads of one process. Throws std::bad_alloc.

@@ -86,8 +86,9 @@ class TcpStore final : public Store {
     link_->wake();
   }
 
-  std::shared_ptr<Store> share() override {
-    return std::make_shared<TcpStore>(link_, token_, times_, aborted_);
+  std::shared_ptr<Store> share(std::chrono::milliseconds patience) override {
+    const Times times = {std::min(times_.answer_timeout, patience), times_.answer_grace};
+    return std::make_shared<TcpStore>(link_, token_, times, aborted_);
   }
 
  private:

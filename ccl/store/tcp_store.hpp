@@ -26,7 +26,7 @@ struct TcpStoreOptions {
   std::chrono::milliseconds answer_timeout{30'000};
   /// By which the answer to a get() may come after its deadline.
   std::chrono::milliseconds answer_grace{1'000};
-  Telling telling = {};  // while nobody listens
+  Telling telling = {.set_by = {}};  // while nobody listens
 };
 
 /// Connects, and proves both sides to each other. Uses one connection, which is never made again:

@@ -6,8 +6,8 @@
 #include <atomic>
 
 #include "ccl/store/join_test.hpp"
+#include "ccl/store/other_server_test.hpp"
 #include "ccl/store/wire.hpp"
-#include "core/base/temp_folder_test.hpp"
 
 namespace bp::ccl {
 namespace {
@@ -15,49 +15,6 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-/// A server in another process, until it is killed.
-TEST(StoreServerProcess, DISABLED_Serves) {
-  const auto server =
-      value_of(TcpServer::start({.token = value_of(Token::from_file(getenv("BP_TEST_TOKEN"))),
-                                 .job = std::string(kTestJob)}));
-  const std::string path = getenv("BP_TEST_ENDPOINT");
-  std::ofstream(path + ".new") << server->endpoint();
-  std::filesystem::rename(path + ".new", path);
-  std::this_thread::sleep_for(seconds(120));
-}
-
-class OtherServer {
- public:
-  OtherServer()
-      : process_("StoreServerProcess.DISABLED_Serves",
-                 {"BP_TEST_TOKEN=" + token_file_, "BP_TEST_ENDPOINT=" + endpoint_file_}) {
-    EXPECT_TRUE(comes_true([&] { return std::filesystem::exists(endpoint_file_); }));
-    std::ifstream(endpoint_file_) >> endpoint;
-  }
-  std::shared_ptr<Store> client(milliseconds answer_timeout = seconds(30)) const {
-    return value_of(connect_tcp_store({.endpoint = endpoint,
-                                       .token = token,
-                                       .job = std::string(kTestJob),
-                                       .deadline = soon(),
-                                       .answer_timeout = answer_timeout}));
-  }
-  void signal(int number) const { process_.signal(number); }
-  void end() { process_.end(SIGKILL); }
-
-  const std::shared_ptr<const Token> token = new_token();
-  std::string endpoint;
-
- private:
-  TempFolder folder_;
-  std::string make_token_file() const {
-    EXPECT_TRUE(token->write_file(folder_.path("token")).ok());
-    return folder_.path("token");
-  }
-  const std::string token_file_ = make_token_file();
-  const std::string endpoint_file_ = folder_.path("endpoint");
-  OtherProcess process_;
-};
 
 TEST(TcpStoreTest, ServerKilledUnderWaits_IsUnavailableAtOnce) {
   OtherServer server;
@@ -116,6 +73,34 @@ TEST(TcpStoreTest, ServerStopped_IsTimeoutAndGoesOnLater) {
   server.signal(SIGCONT);
   EXPECT_EQ(value_of(client->get("a", soon())), "2") << "it happened all the same";
   EXPECT_TRUE(patient->set("a", "3").ok());
+}
+
+/// Who looks who is missing must not wait for a silent store as long as who asks it for something.
+TEST(TcpStoreTest, ServerStoppedUnderAWait_IsToldAndEndsItInTime) {
+  const OtherServer server;
+  const auto client = server.client(seconds(30), milliseconds(50));
+  std::vector<std::string> lines;
+  const auto tell = [&](const std::string& line) {
+    lines.push_back(line);
+    if (lines.size() == 1) server.signal(SIGSTOP);
+  };
+  const auto words = [&]() -> std::string {
+    const auto missing = missing_numbers(*client, 0, 2, [](uint32_t) { return "rank"; });
+    if (!missing.ok()) return unknown_words("rank 1", missing.status());
+    return "rank 1 waits for " + std::to_string(missing->size());
+  };
+  const auto begin = Store::Clock::now();
+  ToldWait wait(in(seconds(3)), {.first = milliseconds(0), .next = milliseconds(1), .tell = tell},
+                words);
+  EXPECT_EQ(wait.get(*client, "all").status().code(), BP_TIMEOUT);
+  EXPECT_GE(Store::Clock::now() - begin, seconds(3));
+  EXPECT_LT(Store::Clock::now() - begin, seconds(20)) << "less than a call may take";
+  ASSERT_GE(lines.size(), 2u);
+  EXPECT_THAT(lines[0], StartsWith("rank 1 waits for 2; for "));
+  EXPECT_THAT(lines[1], StartsWith("rank 1 waits, and for whom is not known: tcp " +
+                                   server.endpoint + ": the store does not answer; for "));
+  server.signal(SIGCONT);
+  EXPECT_TRUE(client->set("all", "1").ok());
 }
 
 TEST(TcpStoreTest, ServerThatDoesNotRead_TakesNoMoreThanFits) {

@@ -2,6 +2,7 @@
 #include "ccl/store/told_wait.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "ccl/store/store_rules.hpp"
@@ -12,12 +13,22 @@ namespace bp::ccl {
 Result<std::vector<uint32_t>> missing_numbers(
     Store& store, uint32_t begin, uint32_t end,
     const std::function<std::string(uint32_t number)>& key_of) {
+  const std::shared_ptr<Store> looked = store.share(kLookPatience);
   std::vector<uint32_t> missing;
   for (uint32_t number = begin; number < end; ++number) {
-    BP_TRY_ASSIGN(const auto found, store.try_get(key_of(number)));
+    BP_TRY_ASSIGN(const auto found, looked->try_get(key_of(number)));
     if (!found) missing.push_back(number);
   }
   return missing;
+}
+
+std::string unknown_words(const std::string& who, const Status& why) {
+  if (why.code() != BP_TIMEOUT) return "";
+  return who + " waits, and for whom is not known: " + why.message();
+}
+
+std::string beyond_words(uint32_t end, uint32_t count) {
+  return end < count ? ", and maybe for some above " + std::to_string(end - 1) : "";
 }
 
 std::string not_come_words(size_t count) {
@@ -37,7 +48,8 @@ void ToldWait::look() {
   std::string line = words_();
   if (line.empty()) return;
   const auto left = std::chrono::ceil<std::chrono::seconds>(time_left(deadline_));
-  line += "; for " + std::to_string(left.count()) + " s more at most (BACKPLANE_CCL_TIMEOUT)";
+  line += "; for " + std::to_string(left.count()) + " s more at most";
+  if (!telling_.set_by.empty()) line += " (" + std::string(telling_.set_by) + ")";
   if (telling_.tell) return telling_.tell(line);
   log(BP_LOG_WARNING, line);
 }

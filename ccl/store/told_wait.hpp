@@ -17,21 +17,36 @@
 
 namespace bp::ccl {
 
+/// By what the time of a wait was set, for people.
+inline constexpr std::string_view kSetByOption = "BACKPLANE_CCL_TIMEOUT";
+inline constexpr std::string_view kSetByProgram = "the timeout that the program gave";
+
 /// When a wait is told, and where.
 struct Telling {
   std::chrono::nanoseconds first = std::chrono::seconds(10);  // from when it began
   std::chrono::nanoseconds next = std::chrono::seconds(30);   // from one line to the next
   std::function<void(const std::string& line)> tell = {};     // none: as a warning in the log
+  std::string_view set_by = kSetByOption;                     // empty: not known
 };
 
 /// How many values somebody who waits looks for, to tell which are missing: all that wait ask as
 /// much of one store.
 inline constexpr uint32_t kMostLooks = 256;
+/// For how long who looks waits for an answer: a store that does not answer, as one whose process
+/// was stopped, must not make a wait much longer than its deadline.
+inline constexpr std::chrono::milliseconds kLookPatience{2'000};
 /// Of the numbers from `begin` to below `end` those without a value under their key. Errors: the
-/// store's.
+/// store's; TIMEOUT where it has not answered within kLookPatience, and says of nobody that he is
+/// missing.
 Result<std::vector<uint32_t>> missing_numbers(
     Store& store, uint32_t begin, uint32_t end,
     const std::function<std::string(uint32_t number)>& key_of);
+/// In place of who is missing, where that could not be found: "rank 1 waits, and for whom is not
+/// known: tcp 10.0.0.1:4711: the store does not answer". Empty: it is an error that ends the wait,
+/// too. `who`: "rank 1".
+std::string unknown_words(const std::string& who, const Status& why);
+/// Behind the names of those below `end`: ", and maybe for some above 255". Empty: that is all.
+std::string beyond_words(uint32_t end, uint32_t count);
 /// Behind the names of so many: ", which has not come", or ", which have not come".
 std::string not_come_words(size_t count);
 

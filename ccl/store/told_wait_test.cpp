@@ -9,6 +9,7 @@
 namespace bp::ccl {
 namespace {
 
+using testing::ElementsAre;
 using testing::MatchesRegex;
 using testing::StartsWith;
 
@@ -96,6 +97,21 @@ TEST(ToldWait, WithoutAPlaceToTell_ItIsAWarningOfTheLog) {
   ToldWait wait(in(seconds(20)), {.first = milliseconds(0)}, [] { return "rank 1 waits"; });
   wait.look();
   EXPECT_EQ(log.count("rank 1 waits; for 20 s more at most (BACKPLANE_CCL_TIMEOUT)"), 1u);
+}
+
+TEST(ToldWait, WhatSetItsTime_IsNamedWhereItIsKnown) {
+  for (const auto& [set_by, words] :
+       {std::pair(kSetByOption, " (BACKPLANE_CCL_TIMEOUT)"),
+        std::pair(kSetByProgram, " (the timeout that the program gave)"),
+        std::pair(std::string_view(), "")}) {
+    Told told;
+    Telling telling = told.telling(milliseconds(0), seconds(60));
+    telling.set_by = set_by;
+    ToldWait wait(in(seconds(20)), telling, [] { return "rank 1 waits"; });
+    wait.look();
+    EXPECT_THAT(told.lines,
+                ElementsAre(std::string("rank 1 waits; for 20 s more at most") + words));
+  }
 }
 
 TEST(ToldWait, StoreThatNobodyServesYet_IsNamed) {

@@ -24,8 +24,8 @@ import wired  # noqa: E402
 
 PARTS = {"one_host": one_host, "wired": wired, "held": held, "costs": costs}
 NOTE = ("Two ranks, each a process. Speed: their time over ours, the median of the rounds' ratios; "
-        "rounds are dropped where of the copies of memory before and behind one takes 15 % more than "
-        "the other, and where these are more than half nothing is said: NOT RUN.")
+        "rounds are dropped where of the copies of memory before and behind one takes 15 % more "
+        "than the other, and where these are more than half nothing is said: NOT RUN.")
 HEADER = ("what", "speed", "target", "rounds that meet it", "µs", "peer, µs", "")
 
 

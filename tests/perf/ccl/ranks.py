@@ -55,7 +55,9 @@ def build_peers(programs):
 
 def build_oneccl(programs, venv):
     """As build_peers(). venv: where the packages of oneccl-requirements.txt are."""
-    if venv is None or not (venv / "include" / "oneapi" / "ccl.hpp").is_file():
+    if venv is None:
+        return {"oneccl": "--oneccl-venv names no environment that has it"}
+    if not (venv / "include" / "oneapi" / "ccl.hpp").is_file():
         return {"oneccl": f"oneCCL is not installed in {venv}"}
     why = build_peer("speed_oneccl.cpp", programs / "speed_oneccl", "g++",
                      (f"-I{venv}/include", f"-L{venv}/lib", "-lccl", f"-Wl,-rpath,{venv}/lib"))

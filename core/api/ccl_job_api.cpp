@@ -78,9 +78,12 @@ Result<std::shared_ptr<ccl::Store>> open_tcp_store(const bpa_ccl_tcp_store_args&
                   ccl::TcpServer::start({.endpoint = endpoint, .token = *token, .job = job}));
     endpoint = served->server->endpoint();
   }
-  BP_TRY_ASSIGN(served->store,
-                ccl::connect_tcp_store(
-                    {.endpoint = endpoint, .token = *token, .job = job, .deadline = deadline}));
+  const auto set_by = given.timeout_ns == 0 ? ccl::kSetByOption : ccl::kSetByProgram;
+  BP_TRY_ASSIGN(served->store, ccl::connect_tcp_store({.endpoint = endpoint,
+                                                       .token = *token,
+                                                       .job = job,
+                                                       .deadline = deadline,
+                                                       .telling = {.set_by = set_by}}));
   return std::shared_ptr<ccl::Store>(served, served->store.get());
 }
 

@@ -51,7 +51,7 @@ RULES = {
     "sdk": {"device_api", "sdk", "generated"},
     "sdk/conform": _CORE | {"ops", "ops/expr", "sdk", "sdk/conform", "generated"},
     "docs": {"device_api", "core/api", "docs", "generated"},
-    "python": {"core/api", "generated"},
+    "python": {"device_api", "core/api", "python", "generated"},
 }
 for _i, _rank in enumerate(CORE_RANKS):
     RULES[f"core/{_rank}"] = {"device_api"} | {f"core/{name}" for name in CORE_RANKS[:_i + 1]}
@@ -116,6 +116,8 @@ def _may_use_outside(area, name):
         return _is_standard(name)
     if area == "ccl/engine/ucx":
         return _is_standard(name) or name.startswith(("ucp/", "ucs/") + SYSTEM)
+    if area == "python":
+        return _is_standard(name) or name.startswith(("nanobind/", "Python.h") + SYSTEM)
     is_application = area in ("core/cli", "docs", "sdk/conform")
     libraries = APPLICATION_LIBRARIES if is_application else CORE_LIBRARIES
     return _is_standard(name) or name.startswith(libraries) or name.startswith(SYSTEM)

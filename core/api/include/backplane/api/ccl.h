@@ -342,7 +342,8 @@ typedef struct bpa_ccl_call {
  * keep their order. All of them have begun when this returns, or none has.
  * calls: call_count of them, 1 to 1,024, each stride_bytes (sizeof(bpa_ccl_call)) behind the one
  * before. Where the device's own collectives run only some of them, or parts of them as among
- * linked ranks of a group that has others too, each begins when the one before it is done. Errors,
+ * linked ranks of a group that has others too, each begins when the one before it is done; and so
+ * does one that sends a strided view of what one before it gives. Errors,
  * beside those above: UNSUPPORTED for sends and recvs beside such ones, and where one behind an
  * average that those collectives lack uses its result. */
 BPA_API bpa_status bpa_ccl_batch(bpa_ccl_group* group, const bpa_ccl_call* calls,

@@ -112,8 +112,12 @@ Status copy_by_host(const Ref<Tensor>& source, const Ref<Tensor>& target, Stream
   const ElementRange range = element_range(target->sizes(), target->strides());
   const Ref<Tensor> region = target->view({range.count}, {1}, range.lowest);
   Stream& host_stream = host->default_stream();
+  // What is written over as a whole need not be there, and may have been lost by a failure.
   BP_TRY_ASSIGN(const Ref<Tensor> there,
-                copy_to_device(region, *host, host_stream, MemoryTag::kActivations));
+                target->contiguous()
+                    ? Tensor::allocate(*host, target->dtype(), region->sizes(),
+                                       MemoryTag::kActivations, host_stream)
+                    : copy_to_device(region, *host, host_stream, MemoryTag::kActivations));
   BP_TRY_ASSIGN(const Ref<Tensor> values,
                 copy_to_device(source, *host, host_stream, MemoryTag::kActivations));
   const Ref<Tensor> view = there->view(target->sizes(), target->strides(), -range.lowest);

@@ -4,6 +4,8 @@
 
 presets=(release clang asan tsan fuzz coverage dev)
 job_count=""
+# Further settings of the release build, by who needs more of it.
+release_settings=()
 
 # A compiler process of this tree takes up to about 1.5 GB under the sanitizers: a small machine
 # must not swap.
@@ -19,7 +21,8 @@ default_job_count() {
 # configure_preset PRESET. A build folder that came from another place is configured afresh, and so
 # is one whose compiler lies elsewhere now: CMake would forget the preset's other settings.
 configure_preset() {
-  local preset=$1 cache="build/$1/CMakeCache.txt" home="" compiler="" fresh=()
+  local preset=$1 cache="build/$1/CMakeCache.txt" home="" compiler="" fresh=() settings=()
+  [[ $preset != release ]] || settings=("${release_settings[@]}")
   if [[ -f $cache ]]; then
     home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache")
     compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$cache")
@@ -27,7 +30,7 @@ configure_preset() {
     [[ $(command -v "${compiler##*/}") == "$compiler" ]] || fresh=(--fresh)
   fi
   step "Configure $preset" "read the log; ./dev clean gives a fresh start" \
-    cmake "${fresh[@]}" --preset "$preset"
+    cmake "${fresh[@]}" --preset "$preset" "${settings[@]}"
 }
 
 build_preset() {  # build_preset PRESET [TARGET]

@@ -13,7 +13,9 @@ failure_lines=""
 command_test() {
   local suite=${1:-default}
   ensure_packages build test
-  ensure_python tools/requirements-build.txt tools/requirements-test.txt
+  ensure_python tools/requirements-build.txt tools/requirements-test.txt \
+    tools/requirements-python.txt
+  release_settings=(-DBP_BUILD_PYTHON=ON)
 
   test_preset release quick
   if [[ $suite != quick ]]; then

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Backplane: tensors and operators on any device that a plugin brings.
+
+import backplane as bp
+x = bp.asarray([[1.0, 2.0], [3.0, 4.0]], device="npu:0")
+y = x @ x + 1
+print(y.numpy())
+"""
+
+from . import _core
+from ._core import (
+    Device,
+    Dtype,
+    Runtime,
+    Tensor,
+    asarray,
+    default_runtime,
+    device,
+    devices,
+    dtype,
+    empty,
+    empty_like,
+    from_dlpack,
+    full,
+    full_like,
+    ones,
+    ones_like,
+    zeros,
+    zeros_like,
+)
+from ._core import (
+    bfloat16,
+    bool,
+    complex64,
+    complex128,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from ._errors import (
+    Error,
+    InvalidArgumentError,
+    OutOfMemoryError,
+    TimedOutError,
+    UnsupportedError,
+)
+
+__version__ = _core.__version__
+
+# A star import must not hide Python's own bool.
+__all__ = [name for name in dir() if not name.startswith("_") and name != "bool"]

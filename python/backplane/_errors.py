@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exceptions: one for each status that Python has a word for."""
+
+
+class Error(RuntimeError):
+    """What the library answered, in its words. ``status`` is its name, such as "GONE"."""
+
+    status = "INTERNAL"
+
+
+class InvalidArgumentError(Error, ValueError):
+    """The call is wrong: mend the call."""
+
+    status = "INVALID_ARGUMENT"
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """A correct call that this device or library cannot do."""
+
+    status = "UNSUPPORTED"
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """The device has no memory left for this."""
+
+    status = "OUT_OF_MEMORY"
+
+
+class TimedOutError(Error, TimeoutError):
+    """A deadline passed; the work may still finish."""
+
+    status = "TIMEOUT"
+
+
+# The extension looks here; other statuses are plain Errors.
+BY_STATUS = {
+    kind.status: kind
+    for kind in (InvalidArgumentError, UnsupportedError, OutOfMemoryError, TimedOutError)
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "creation.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "asarray.hpp"
+#include "dlpack.hpp"
+#include "gil.hpp"
+#include "operands.hpp"
+#include "scalars.hpp"
+
+namespace bp::python {
+namespace {
+
+std::vector<int64_t> parse_shape(nb::handle shape, const char* function) {
+  const auto one = [&](nb::handle size) {
+    if (!PyIndex_Check(size.ptr())) {
+      fail(PyExc_TypeError, std::string(function) +
+                                ": argument 'shape': expected integers, found " +
+                                name_of_type(size));
+    }
+    const auto value = static_cast<int64_t>(PyNumber_AsSsize_t(size.ptr(), PyExc_OverflowError));
+    if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+    if (value < 0) {
+      fail_invalid(std::string(function) + ": argument 'shape': a size is " +
+                   std::to_string(value) + ", expected 0 or more");
+    }
+    return value;
+  };
+  if (!nb::isinstance<nb::tuple>(shape) && !nb::isinstance<nb::list>(shape)) return {one(shape)};
+  std::vector<int64_t> sizes;
+  for (nb::handle size : shape) sizes.push_back(one(size));
+  return sizes;
+}
+
+nb::object empty(std::span<const int64_t> sizes, const Dtype& dtype, nb::handle device) {
+  const auto& target = nb::cast<const DeviceObject&>(device);
+  target.check_open();
+  bpa_tensor* made = nullptr;
+  check(bpa_tensor_create(target.device.handle(), dtype.code, sizes.data(),
+                          static_cast<uint32_t>(sizes.size()), &made));
+  return make_tensor(made, device);
+}
+
+/// One value, repeated by the assignment that fills the tensor.
+nb::object filled(std::span<const int64_t> sizes, nb::handle value, const Dtype& dtype,
+                  nb::handle device) {
+  nb::object made = empty(sizes, dtype, device);
+  const TensorObject& tensor = tensor_of(made);
+  const bp::Tensor scalar = scalar_for(tensor.device(), value, dtype);
+  std::optional<WithoutGil> release;
+  if (tensor.is_large()) release.emplace();
+  check(bpa_tensor_assign(nullptr, tensor.handle(), scalar.handle()));
+  release.reset();
+  return made;
+}
+
+const Dtype& dtype_or_float(nb::handle dtype, const char* function) {
+  const Dtype* row = parse_dtype(dtype, function);
+  return row == nullptr ? default_dtype(Kind::kFloat) : *row;
+}
+
+/// Of the *_like functions: what is not given is the tensor's.
+struct Like {
+  Like(nb::handle x, nb::handle dtype_given, nb::handle device_given, const char* function) {
+    if (!is_tensor(x.ptr())) {
+      fail(PyExc_TypeError,
+           std::string(function) + ": argument 'x': expected a Tensor, found " + name_of_type(x));
+    }
+    const TensorObject& tensor = tensor_of(x);
+    dtype = parse_dtype(dtype_given, function);
+    if (dtype == nullptr) dtype = &tensor.dtype();
+    device = device_given.is_none() ? nb::borrow(tensor.device_object())
+                                    : parse_device(device_given, function);
+    sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  }
+  const Dtype* dtype;
+  nb::object device;
+  std::vector<int64_t> sizes;
+};
+
+Kind kind_of_fill(nb::handle value, const char* function) {
+  Kind kind{};
+  if (!number_kind(value, kind)) {
+    fail(PyExc_TypeError, std::string(function) +
+                              ": argument 'fill_value': expected a number, found " +
+                              name_of_type(value));
+  }
+  return kind;
+}
+
+template <int Value>
+void bind_constant(nb::module_& module, const char* name, const char* like_name) {
+  module.def(
+      name,
+      [name](nb::handle shape, nb::handle dtype, nb::handle device) {
+        return filled(parse_shape(shape, name), nb::int_(Value), dtype_or_float(dtype, name),
+                      parse_device(device, name));
+      },
+      nb::arg("shape").none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
+      nb::arg("device") = nb::none());
+  module.def(
+      like_name,
+      [like_name](nb::handle x, nb::handle dtype, nb::handle device) {
+        const Like like(x, dtype, device, like_name);
+        return filled(like.sizes, nb::int_(Value), *like.dtype, like.device);
+      },
+      nb::arg("x").none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
+      nb::arg("device") = nb::none());
+}
+
+void bind_full(nb::module_& module) {
+  module.def(
+      "full",
+      [](nb::handle shape, nb::handle value, nb::handle dtype, nb::handle device) {
+        const Dtype* row = parse_dtype(dtype, "full");
+        const Kind kind = kind_of_fill(value, "full");
+        return filled(parse_shape(shape, "full"), value,
+                      row == nullptr ? default_dtype(kind) : *row, parse_device(device, "full"));
+      },
+      nb::arg("shape").none(), nb::arg("fill_value").none(), nb::kw_only(),
+      nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
+      "A tensor of one value; its dtype is the value's default.");
+  module.def(
+      "full_like",
+      [](nb::handle x, nb::handle value, nb::handle dtype, nb::handle device) {
+        const Like like(x, dtype, device, "full_like");
+        kind_of_fill(value, "full_like");
+        return filled(like.sizes, value, *like.dtype, like.device);
+      },
+      nb::arg("x").none(), nb::arg("fill_value").none(), nb::kw_only(),
+      nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none());
+}
+
+void bind_empty(nb::module_& module) {
+  module.def(
+      "empty",
+      [](nb::handle shape, nb::handle dtype, nb::handle device) {
+        return empty(parse_shape(shape, "empty"), dtype_or_float(dtype, "empty"),
+                     parse_device(device, "empty"));
+      },
+      nb::arg("shape").none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
+      nb::arg("device") = nb::none(), "A tensor of any values; float32 unless told otherwise.");
+  module.def(
+      "empty_like",
+      [](nb::handle x, nb::handle dtype, nb::handle device) {
+        const Like like(x, dtype, device, "empty_like");
+        return empty(like.sizes, *like.dtype, like.device);
+      },
+      nb::arg("x").none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
+      nb::arg("device") = nb::none());
+}
+
+nb::object asarray(nb::handle object, nb::handle dtype, nb::handle device, nb::handle copy) {
+  AsarrayArgs args;
+  args.dtype = parse_dtype(dtype, "asarray");
+  if (!device.is_none()) args.device = parse_device(device, "asarray");
+  args.copy = parse_copy(copy, "asarray");
+  return as_tensor(object, args);
+}
+
+nb::object from_dlpack(nb::handle x, nb::handle device, nb::handle copy) {
+  const Copy how = parse_copy(copy, "from_dlpack");
+  if (is_tensor(x.ptr())) {
+    AsarrayArgs args{"from_dlpack", nullptr, {}, how};
+    if (!device.is_none()) args.device = parse_device(device, "from_dlpack");
+    nb::object same = as_tensor(x, args);
+    const TensorObject& tensor = tensor_of(same);
+    return same.is(x) ? view_of(tensor, tensor.sizes(), tensor.strides(), 0) : same;
+  }
+  return tensor_from_dlpack(x, parse_device(device, "from_dlpack"), how);
+}
+
+/// What unpickling calls.
+nb::object rebuild(nb::bytes values, const std::string& dtype, nb::handle shape,
+                   nb::handle device) {
+  const Dtype* row = find_dtype(std::string_view(dtype));
+  if (row == nullptr) fail_invalid("unpickling: no dtype is named '" + dtype + "'");
+  const std::vector<int64_t> sizes = parse_shape(shape, "unpickling");
+  const auto bytes = static_cast<uint64_t>(values.size());
+  const nb::object target = parse_device(device, "unpickling");
+  bpa_tensor* made = nullptr;
+  check(bpa_tensor_from_host(nb::cast<const DeviceObject&>(target).device.handle(), row->code,
+                             sizes.data(), static_cast<uint32_t>(sizes.size()), values.c_str(),
+                             bytes, &made));
+  return make_tensor(made, target);
+}
+
+}  // namespace
+
+void bind_creation(nb::module_& module) {
+  module.def(
+      "asarray", &asarray, nb::arg("obj").none(), nb::arg("dtype") = nb::none(), nb::kw_only(),
+      nb::arg("device") = nb::none(), nb::arg("copy") = nb::none(),
+      "A tensor of numbers, nested lists, or an array, whose memory it shares where it can.");
+  module.def("from_dlpack", &from_dlpack, nb::arg("x").none(), nb::kw_only(),
+             nb::arg("device") = nb::none(), nb::arg("copy") = nb::none(),
+             "A tensor in the memory of another library's array.");
+  module.def("_rebuild", &rebuild);
+  bind_empty(module);
+  bind_full(module);
+  bind_constant<0>(module, "zeros", "zeros_like");
+  bind_constant<1>(module, "ones", "ones_like");
+}
+
+}  // namespace bp::python

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dlpack.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlpack_abi.hpp"
+
+namespace bp::python {
+namespace {
+
+using dlpack::DLManagedTensor;
+using dlpack::DLManagedTensorVersioned;
+using dlpack::DLTensor;
+
+constexpr const char* kOldName = "dltensor";
+constexpr const char* kName = "dltensor_versioned";
+
+/// What a capsule of ours keeps alive. Consumers may end it on any thread, without the GIL: it
+/// holds nothing of Python's.
+template <class Managed>
+struct Export {
+  Managed managed{};
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  bpa_tensor* tensor = nullptr;           // whose memory is lent
+  std::shared_ptr<RuntimeState> runtime;  // of that tensor
+  std::unique_ptr<char[]> copied;         // or memory of its own
+
+  Export() = default;
+  Export(const Export&) = delete;
+  Export& operator=(const Export&) = delete;
+  ~Export() {
+    if (tensor == nullptr) return;
+    bpa_tensor_release(tensor);
+    runtime->drop_export();
+  }
+};
+
+template <class Managed>
+void end_export(Managed* managed) {
+  delete static_cast<Export<Managed>*>(managed->manager_ctx);
+}
+
+/// Called when nobody took the capsule.
+template <class Managed>
+void drop_capsule(PyObject* capsule, const char* name) {
+  if (PyCapsule_IsValid(capsule, name) == 0) return;  // taken
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+  if (managed != nullptr && managed->deleter != nullptr) managed->deleter(managed);
+}
+void drop_old(PyObject* capsule) { drop_capsule<DLManagedTensor>(capsule, kOldName); }
+void drop_new(PyObject* capsule) { drop_capsule<DLManagedTensorVersioned>(capsule, kName); }
+
+template <class Managed>
+void lend_memory(Export<Managed>& lent, const TensorObject& tensor) {
+  wait_for_writes(tensor);
+  bpa_tensor_retain(tensor.handle());
+  lent.tensor = tensor.handle();
+  lent.runtime = tensor.device().runtime;
+  lent.runtime->add_export();
+  lent.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  lent.managed.dl_tensor.data = tensor.info().bytes == 0 ? nullptr : tensor.host_address();
+}
+
+template <class Managed>
+void lend_copy(Export<Managed>& lent, const TensorObject& tensor) {
+  const uint64_t bytes = tensor.info().bytes;
+  lent.copied = std::make_unique_for_overwrite<char[]>(bytes);
+  read_values(tensor, lent.copied.get(), bytes);
+  lent.strides.resize(tensor.sizes().size());
+  int64_t stride = 1;
+  for (size_t i = lent.strides.size(); i-- > 0;) {
+    lent.strides[i] = stride;
+    stride *= tensor.sizes()[i];
+  }
+  lent.managed.dl_tensor.data = bytes == 0 ? nullptr : lent.copied.get();
+}
+
+template <class Managed>
+std::unique_ptr<Export<Managed>> make_export(const TensorObject& tensor, bool is_copy) {
+  auto lent = std::make_unique<Export<Managed>>();
+  is_copy ? lend_copy(*lent, tensor) : lend_memory(*lent, tensor);
+  lent->sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  const Dtype& dtype = tensor.dtype();
+  DLTensor& described = lent->managed.dl_tensor;
+  described.device = {dlpack::kCpu, 0};
+  described.ndim = static_cast<int32_t>(lent->sizes.size());
+  described.dtype = {dtype.dlpack_code, static_cast<uint8_t>(dtype.item_bytes * 8), 1};
+  described.shape = lent->sizes.data();
+  described.strides = lent->strides.data();
+  lent->managed.manager_ctx = lent.get();
+  lent->managed.deleter = end_export<Managed>;
+  return lent;
+}
+
+template <class Managed>
+nb::object capsule_of(std::unique_ptr<Export<Managed>> lent, const char* name,
+                      PyCapsule_Destructor destructor) {
+  nb::object capsule = nb::steal(PyCapsule_New(&lent->managed, name, destructor));
+  if (!capsule.is_valid()) throw nb::python_error();
+  static_cast<void>(lent.release());  // the capsule's now
+  return capsule;
+}
+
+bool takes_versions(nb::handle max_version) {
+  return !max_version.is_none() &&
+         nb::cast<int64_t>(nb::object(max_version[0])) >= static_cast<int64_t>(dlpack::kMajor);
+}
+
+bool is_cpu(nb::handle dl_device) {
+  return nb::cast<int64_t>(nb::object(nb::int_(nb::object(dl_device[0])))) == dlpack::kCpu;
+}
+
+// --- Taking in ----------------------------------------------------------------------------------
+
+void describe(const DLTensor& lent, HostMemory& out_memory) {
+  const Dtype* dtype = find_dlpack_dtype(lent.dtype.code, lent.dtype.bits, lent.dtype.lanes);
+  if (dtype == nullptr) {
+    fail(PyExc_BufferError, "from_dlpack: DLPack dtype code " + std::to_string(lent.dtype.code) +
+                                " of " + std::to_string(lent.dtype.bits) + " bits and " +
+                                std::to_string(lent.dtype.lanes) +
+                                " lanes has no counterpart in backplane");
+  }
+  if (lent.device.device_type != dlpack::kCpu) {
+    fail(PyExc_BufferError, "from_dlpack: the memory is of DLPack device type " +
+                                std::to_string(lent.device.device_type) + ", expected CPU (1)");
+  }
+  out_memory.dtype = dtype;
+  out_memory.first = static_cast<char*>(lent.data) + lent.byte_offset;
+  out_memory.sizes.assign(lent.shape, lent.shape + lent.ndim);
+  out_memory.strides_bytes.resize(out_memory.sizes.size());
+  int64_t stride = 1;
+  for (size_t i = out_memory.sizes.size(); i-- > 0;) {
+    out_memory.strides_bytes[i] =
+        (lent.strides == nullptr ? stride : lent.strides[i]) * dtype->item_bytes;
+    stride *= out_memory.sizes[i];
+  }
+}
+
+template <class Managed>
+Managed* take_capsule(nb::handle capsule, const char* name, const char* used_name) {
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), name));
+  if (managed == nullptr || PyCapsule_SetName(capsule.ptr(), used_name) != 0) {
+    throw nb::python_error();
+  }
+  return managed;
+}
+
+template <class Managed>
+std::function<void()> end_of(Managed* managed) {
+  return [managed] {
+    if (managed->deleter != nullptr) managed->deleter(managed);
+  };
+}
+
+HostMemory memory_from_capsule(nb::handle capsule) {
+  HostMemory memory;
+  if (PyCapsule_IsValid(capsule.ptr(), kName) != 0) {
+    auto* managed =
+        take_capsule<DLManagedTensorVersioned>(capsule, kName, "used_dltensor_versioned");
+    memory.release = end_of(managed);
+    if (managed->version.major != dlpack::kMajor) {
+      fail(PyExc_BufferError, "from_dlpack: the array is described by DLPack " +
+                                  std::to_string(managed->version.major) + ", expected 1");
+    }
+    memory.is_read_only = (managed->flags & dlpack::kReadOnlyBit) != 0;
+    describe(managed->dl_tensor, memory);
+    return memory;
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), kOldName) == 0) {
+    fail(PyExc_TypeError,
+         "from_dlpack: __dlpack__() answered no DLPack capsule that is still to be used");
+  }
+  auto* managed = take_capsule<DLManagedTensor>(capsule, kOldName, "used_dltensor");
+  memory.release = end_of(managed);
+  describe(managed->dl_tensor, memory);
+  return memory;
+}
+
+/// Asks for memory that the host reads; older libraries know no arguments.
+nb::object ask_for_capsule(nb::handle object, bool is_on_cpu) {
+  const nb::object method = object.attr("__dlpack__");
+  const nb::object version = nb::make_tuple(dlpack::kMajor, dlpack::kMinor);
+  try {
+    if (is_on_cpu) return method(nb::arg("max_version") = version);
+    return method(nb::arg("max_version") = version,
+                  nb::arg("dl_device") = nb::make_tuple(dlpack::kCpu, 0));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_TypeError) || !is_on_cpu) throw;
+  }
+  return method();
+}
+
+}  // namespace
+
+nb::object tensor_from_dlpack(nb::handle object, nb::handle device, Copy copy) {
+  if (!nb::hasattr(object, "__dlpack__") || !nb::hasattr(object, "__dlpack_device__")) {
+    fail(PyExc_TypeError, "from_dlpack: argument 'x': expected an array with __dlpack__, found " +
+                              name_of_type(object));
+  }
+  const bool is_on_cpu = is_cpu(object.attr("__dlpack_device__")());
+  if (!is_on_cpu && copy == Copy::kNever) {
+    fail_invalid("from_dlpack: argument 'copy' is False, and the array is not in host memory");
+  }
+  const nb::object capsule = ask_for_capsule(object, is_on_cpu);
+  return tensor_from_memory(memory_from_capsule(capsule), device, copy, "from_dlpack");
+}
+
+nb::object dlpack_device(const TensorObject& tensor) {
+  if (!tensor.device().is_host_memory) {
+    fail(PyExc_BufferError, "__dlpack_device__: the memory of " + tensor.device().name +
+                                " has no address that others could read; ask __dlpack__ for "
+                                "dl_device=(1, 0), or use to_device()");
+  }
+  return nb::make_tuple(dlpack::kCpu, 0);
+}
+
+nb::object dlpack_capsule(const TensorObject& tensor, const DlpackArgs& args) {
+  const DeviceObject& device = tensor.device();
+  device.check_open();
+  if (!args.stream.is_none()) {
+    fail_invalid("__dlpack__: argument 'stream': expected None for memory of the host");
+  }
+  const bool wants_cpu = !args.dl_device.is_none() && is_cpu(args.dl_device);
+  if (!args.dl_device.is_none() && !wants_cpu) {
+    fail(PyExc_BufferError, "__dlpack__: argument 'dl_device': only (1, 0), the CPU, is there");
+  }
+  if (!device.is_host_memory && !wants_cpu) static_cast<void>(dlpack_device(tensor));
+  const bool is_copy = !device.is_host_memory || args.copy == Copy::kAlways;
+  if (is_copy && args.copy == Copy::kNever) {
+    fail(PyExc_BufferError,
+         "__dlpack__: argument 'copy' is False, and " + device.name + " has memory of its own");
+  }
+  const bool is_read_only = tensor.is_read_only() && !is_copy;
+  if (!takes_versions(args.max_version)) {
+    if (is_read_only) {
+      fail(PyExc_BufferError,
+           "__dlpack__: the tensor is read-only, which DLPack says from version 1.0 on; pass "
+           "max_version, or copy=True");
+    }
+    return capsule_of(make_export<DLManagedTensor>(tensor, is_copy), kOldName, drop_old);
+  }
+  auto lent = make_export<DLManagedTensorVersioned>(tensor, is_copy);
+  lent->managed.version = {dlpack::kMajor, dlpack::kMinor};
+  lent->managed.flags =
+      (is_read_only ? dlpack::kReadOnlyBit : 0) | (is_copy ? dlpack::kCopiedBit : 0);
+  return capsule_of(std::move(lent), kName, drop_new);
+}
+
+}  // namespace bp::python

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "errors.hpp"
+
+#include <new>
+
+namespace bp::python {
+namespace {
+
+// Of backplane._errors, for the life of the process.
+PyObject* g_error = nullptr;      // Error
+PyObject* g_by_status = nullptr;  // BY_STATUS
+
+void raise_library_error(const Error& error) {
+  const std::string status = bpa_status_name(error.status());
+  std::string words = error.what();
+  if (words.starts_with(status + ": ")) words.erase(0, status.size() + 2);
+  // No line of Python runs here: a thread that gives the GIL away inside C++ while the interpreter
+  // ends is unwound, which kills the process (gil.hpp).
+  PyObject* found = PyDict_GetItemString(g_by_status, status.c_str());
+  PyObject* made = PyObject_CallFunction(found == nullptr ? g_error : found, "s", words.c_str());
+  if (made == nullptr) return;  // that failure is the error now
+  PyObject* name = PyUnicode_FromString(status.c_str());
+  if (name != nullptr && PyObject_SetAttrString(made, "status", name) == 0) {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made)), made);
+  }
+  Py_XDECREF(name);
+  Py_DECREF(made);
+}
+
+PyObject* builtin_type(nb::exception_type kind) {
+  switch (kind) {
+    case nb::exception_type::stop_iteration:
+      return PyExc_StopIteration;
+    case nb::exception_type::index_error:
+      return PyExc_IndexError;
+    case nb::exception_type::key_error:
+      return PyExc_KeyError;
+    case nb::exception_type::value_error:
+      return PyExc_ValueError;
+    case nb::exception_type::type_error:
+      return PyExc_TypeError;
+    case nb::exception_type::buffer_error:
+      return PyExc_BufferError;
+    case nb::exception_type::import_error:
+      return PyExc_ImportError;
+    case nb::exception_type::attribute_error:
+      return PyExc_AttributeError;
+    default:
+      return PyExc_RuntimeError;
+  }
+}
+
+}  // namespace
+
+void fail(PyObject* type, const std::string& words) {
+  PyErr_SetString(type, words.c_str());
+  throw nb::python_error();
+}
+
+void fail_invalid(const std::string& words) { throw Error(BP_INVALID_ARGUMENT, words); }
+
+void set_python_error() noexcept {
+  try {
+    throw;
+  } catch (nb::python_error& error) {
+    error.restore();
+  } catch (const Error& error) {
+    raise_library_error(error);
+  } catch (const nb::builtin_exception& error) {
+    PyErr_SetString(builtin_type(error.type()), error.what());
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  } catch (...) {
+    PyErr_SetString(PyExc_RuntimeError, "an exception that is no std::exception");
+  }
+}
+
+std::string name_of_type(nb::handle object) {
+  nb::handle type(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())));
+  const auto name = nb::cast<std::string>(nb::str(type.attr("__qualname__")));
+  const auto module = nb::cast<std::string>(nb::str(type.attr("__module__")));
+  return module == "builtins" ? name : module + "." + name;
+}
+
+void bind_errors(nb::module_& module) {
+  nb::object errors = nb::module_::import_("backplane._errors");
+  g_error = nb::object(errors.attr("Error")).release().ptr();
+  g_by_status = nb::object(errors.attr("BY_STATUS")).release().ptr();
+  nb::register_exception_translator([](const std::exception_ptr& error, void*) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const Error& found) {
+      raise_library_error(found);
+    }
+  });
+  module.attr("__doc__") = "The extension behind the package backplane.";
+}
+
+}  // namespace bp::python

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_memory.hpp"
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "deferred.hpp"
+#include "gil.hpp"
+
+namespace bp::python {
+namespace {
+
+int64_t count_elements(std::span<const int64_t> sizes) {
+  int64_t count = 1;
+  for (const int64_t size : sizes) count *= size;
+  return count;
+}
+
+bool is_contiguous(const HostMemory& memory) {
+  int64_t expected = memory.dtype->item_bytes;
+  for (size_t i = memory.sizes.size(); i-- > 0;) {
+    if (memory.sizes[i] != 1 && memory.strides_bytes[i] != expected) return false;
+    expected *= memory.sizes[i];
+  }
+  return true;
+}
+
+/// Copies the elements from axis `axis` on to `out_values`, and answers where the next ones go.
+char* pack(const HostMemory& memory, size_t axis, const char* from, char* out_values) {
+  const size_t item = memory.dtype->item_bytes;
+  if (axis == memory.sizes.size()) {
+    std::memcpy(out_values, from, item);
+    return out_values + item;
+  }
+  const int64_t stride = memory.strides_bytes[axis];
+  const int64_t size = memory.sizes[axis];
+  if (axis + 1 == memory.sizes.size() && stride == static_cast<int64_t>(item)) {
+    std::memcpy(out_values, from, static_cast<size_t>(size) * item);
+    return out_values + static_cast<size_t>(size) * item;
+  }
+  for (int64_t i = 0; i < size; ++i)
+    out_values = pack(memory, axis + 1, from + i * stride, out_values);
+  return out_values;
+}
+
+/// Why the library cannot compute in this memory as it lies, or NULL.
+const char* reason_to_copy(const HostMemory& memory, const DeviceObject& device) {
+  if (!device.is_host_memory) return "the device has memory of its own";
+  const auto alignment = memory.dtype->item_bytes / (memory.dtype->kind == Kind::kComplex ? 2 : 1);
+  if (reinterpret_cast<uintptr_t>(memory.first) % alignment != 0) {
+    return "the values are not aligned";
+  }
+  for (const int64_t stride : memory.strides_bytes) {
+    if (stride % memory.dtype->item_bytes != 0) return "strides are no multiples of the item size";
+  }
+  return nullptr;
+}
+
+void give_back(void* user) {
+  auto* release = static_cast<std::function<void()>*>(user);
+  defer([release] {
+    (*release)();
+    delete release;
+  });
+}
+
+nb::object wrap(HostMemory& memory, nb::handle device) {
+  char* low = memory.first;
+  char* high = memory.first + memory.dtype->item_bytes;
+  std::vector<int64_t> strides(memory.sizes.size());
+  for (size_t i = 0; i < memory.sizes.size(); ++i) {
+    const int64_t reach = (memory.sizes[i] - 1) * memory.strides_bytes[i];
+    (reach < 0 ? low : high) += reach;
+    strides[i] = memory.strides_bytes[i] / memory.dtype->item_bytes;
+  }
+  auto release = std::make_unique<std::function<void()>>(memory.release);
+  bpa_wrap_args args{};
+  args.struct_size = sizeof(args);
+  args.flags = memory.is_read_only ? BPA_TENSOR_READ_ONLY_BIT : 0;
+  args.memory = {reinterpret_cast<uint64_t>(low), static_cast<uint64_t>(memory.first - low)};
+  args.bytes = static_cast<uint64_t>(high - low);
+  args.dtype = memory.dtype->code;
+  args.rank = static_cast<uint32_t>(memory.sizes.size());
+  args.sizes = memory.sizes.data();
+  args.strides = strides.data();
+  args.deleter = give_back;
+  args.user = release.get();
+  bpa_tensor* made = nullptr;
+  check(bpa_tensor_wrap(nb::cast<const DeviceObject&>(device).device.handle(), &args, &made));
+  static_cast<void>(release.release());  // the deleter's now
+  memory.release = nullptr;
+  return make_tensor(made, device);
+}
+
+}  // namespace
+
+Copy parse_copy(nb::handle object, const char* function) {
+  if (object.is_none()) return Copy::kIfNeeded;
+  if (!PyBool_Check(object.ptr())) {
+    fail(PyExc_TypeError, std::string(function) +
+                              ": argument 'copy': expected True, False or None, found " +
+                              name_of_type(object));
+  }
+  return object.ptr() == Py_True ? Copy::kAlways : Copy::kNever;
+}
+
+nb::object tensor_from_values(const Dtype& dtype, std::span<const int64_t> sizes,
+                              const void* values, nb::handle device) {
+  const auto& target = nb::cast<const DeviceObject&>(device);
+  target.check_open();
+  const auto bytes = static_cast<uint64_t>(count_elements(sizes)) * dtype.item_bytes;
+  bpa_tensor* made = nullptr;
+  {
+    std::optional<WithoutGil> release;
+    if (bytes >= kLargeBytes) release.emplace();
+    check(bpa_tensor_from_host(target.device.handle(), dtype.code, sizes.data(),
+                               static_cast<uint32_t>(sizes.size()), values, bytes, &made));
+  }
+  return make_tensor(made, device);
+}
+
+nb::object tensor_from_memory(HostMemory memory, nb::handle device, Copy copy,
+                              const char* function) {
+  const auto& target = nb::cast<const DeviceObject&>(device);
+  target.check_open();
+  run_deferred();
+  const char* reason = reason_to_copy(memory, target);
+  const bool is_empty = count_elements(memory.sizes) == 0;  // shares no element with anyone
+  if (reason == nullptr && copy != Copy::kAlways && !is_empty) return wrap(memory, device);
+  if (reason != nullptr && copy == Copy::kNever) {
+    fail_invalid(std::string(function) + ": argument 'copy' is False, and " + reason);
+  }
+  if (is_empty || is_contiguous(memory)) {
+    return tensor_from_values(*memory.dtype, memory.sizes, memory.first, device);
+  }
+  const auto bytes = static_cast<size_t>(count_elements(memory.sizes)) * memory.dtype->item_bytes;
+  const auto packed = std::make_unique_for_overwrite<char[]>(bytes);
+  {
+    std::optional<WithoutGil> release;
+    if (bytes >= kLargeBytes) release.emplace();
+    pack(memory, 0, memory.first, packed.get());
+  }
+  return tensor_from_values(*memory.dtype, memory.sizes, packed.get(), device);
+}
+
+void wait_for_writes(const TensorObject& tensor) {
+  bpa_device* device = tensor.device().device.handle();
+  const WithoutGil release;
+  if (!tensor.device().is_inline) return check(bpa_device_sync(device));
+  bpa_stream* stream = nullptr;  // of an inline device no queue: there the host waits
+  check(bpa_stream_get_default(device, &stream));
+  const bpa_status status = bpa_stream_acquire_tensor(stream, tensor.handle(), BPA_ACCESS_READ_BIT);
+  if (status == BP_OK) bpa_stream_release_tensor(stream, tensor.handle(), BPA_ACCESS_READ_BIT);
+  const Error error(status, status == BP_OK ? "" : bpa_last_error());
+  bpa_stream_release(stream);
+  if (status != BP_OK) throw error;
+}
+
+}  // namespace bp::python

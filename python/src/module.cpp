@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The extension backplane._core: thin bindings over the public C API, in this order of files:
+// errors, dtypes, scalars (single values), devices (runtimes too), tensors, operands and
+// arithmetic, indexing, values, host_memory with buffers and dlpack, asarray, creation. Deleters of
+// the library, which run on any thread, go through deferred.
+#include <nanobind/nanobind.h>
+
+#include "buffers.hpp"
+#include "creation.hpp"
+#include "devices.hpp"
+#include "dtypes.hpp"
+#include "errors.hpp"
+#include "tensors.hpp"
+
+NB_MODULE(_core, module) {
+  nanobind::set_leak_warnings(false);  // what is alive at exit belongs to the program
+  bp::python::bind_errors(module);
+  bp::python::bind_dtypes(module);
+  bp::python::bind_devices(module);
+  bp::python::bind_tensors(module);
+  bp::python::bind_buffers(module);
+  bp::python::bind_creation(module);
+  module.attr("__version__") = bpa_version();
+}

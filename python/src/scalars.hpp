@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Single values between Python numbers and the bytes of a dtype.
+#ifndef BACKPLANE_PYTHON_SCALARS_HPP
+#define BACKPLANE_PYTHON_SCALARS_HPP
+
+#include <nanobind/nanobind.h>
+
+#include "dtypes.hpp"
+
+namespace bp::python {
+
+/// The kind of a Python number (bool, int, float, complex and their subclasses), or false.
+bool number_kind(nb::handle object, Kind& out_kind);
+
+/// What a Python number of this kind becomes where nothing else decides.
+const Dtype& default_dtype(Kind kind);
+
+/// Writes a Python number as the dtype says: into integers floats are cut towards zero, saturate,
+/// and NaN gives 0, as the cast operator does it. Throws OverflowError for an int that the dtype
+/// cannot hold, and TypeError for a complex number into a real dtype.
+void encode_number(nb::handle number, const Dtype& dtype, void* out_bytes);
+
+/// The Python number that the bytes stand for.
+nb::object decode_number(const Dtype& dtype, const void* bytes);
+
+}  // namespace bp::python
+
+#endif

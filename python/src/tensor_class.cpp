@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Python class Tensor: its slots and methods, put together.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "arithmetic.hpp"
+#include "asarray.hpp"
+#include "dlpack.hpp"
+#include "indexing.hpp"
+#include "tensors.hpp"
+#include "values.hpp"
+
+namespace bp::python {
+
+PyTypeObject* g_tensor_type = nullptr;
+
+namespace {
+
+nb::object transposed(const TensorObject& tensor) {
+  std::vector<int64_t> sizes(tensor.sizes().rbegin(), tensor.sizes().rend());
+  std::vector<int64_t> strides(tensor.strides().rbegin(), tensor.strides().rend());
+  return view_of(tensor, sizes, strides, 0);
+}
+
+nb::object matrix_transposed(const TensorObject& tensor) {
+  std::vector<int64_t> sizes(tensor.sizes().begin(), tensor.sizes().end());
+  std::vector<int64_t> strides(tensor.strides().begin(), tensor.strides().end());
+  const size_t rank = sizes.size();
+  if (rank < 2) {
+    fail_invalid("mT: expected at least 2 dimensions, found shape " + shape_text(tensor.sizes()));
+  }
+  std::swap(sizes[rank - 1], sizes[rank - 2]);
+  std::swap(strides[rank - 1], strides[rank - 2]);
+  return view_of(tensor, sizes, strides, 0);
+}
+
+nb::object dlpack_method(const TensorObject& tensor, nb::handle stream, nb::handle max_version,
+                         nb::handle dl_device, nb::handle copy) {
+  return dlpack_capsule(tensor, {stream, max_version, dl_device, parse_copy(copy, "__dlpack__")});
+}
+
+nb::object reduce(const TensorObject& tensor) {
+  nb::object values =
+      nb::steal(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(tensor.info().bytes)));
+  if (!values.is_valid()) throw nb::python_error();
+  read_values(tensor, PyBytes_AsString(values.ptr()), tensor.info().bytes);
+  return nb::make_tuple(nb::module_::import_("backplane._pickle").attr("tensor"),
+                        nb::make_tuple(values, tensor.dtype().name, tuple_of(tensor.sizes()),
+                                       nb::str(tensor.device().name.c_str())));
+}
+
+using TensorClass = nb::class_<TensorObject>;
+
+void bind_properties(TensorClass& bound) {
+  bound.def_prop_ro("shape", [](const TensorObject& self) { return tuple_of(self.sizes()); })
+      .def_prop_ro(
+          "strides", [](const TensorObject& self) { return tuple_of(self.strides()); },
+          "Steps between elements, counted in elements (NumPy counts bytes).")
+      .def_prop_ro("ndim", [](const TensorObject& self) { return self.sizes().size(); })
+      .def_prop_ro("size", &TensorObject::element_count)
+      .def_prop_ro("nbytes", [](const TensorObject& self) { return self.info().bytes; })
+      .def_prop_ro("dtype", [](const TensorObject& self) { return dtype_object(self.dtype()); })
+      .def_prop_ro("device",
+                   [](const TensorObject& self) { return nb::borrow(self.device_object()); })
+      .def_prop_ro("is_read_only", &TensorObject::is_read_only)
+      .def_prop_ro("T", &transposed, "A view with the axes in reverse.")
+      .def_prop_ro("mT", &matrix_transposed, "A view with the last two axes swapped.");
+}
+
+void bind_methods(TensorClass& bound) {
+  bound.def("item", &item_of, "The value of a tensor of one element.")
+      .def("tolist", &list_of, "The values as nested lists.")
+      .def("copy", &copy_of, "The same values in memory of their own.")
+      .def(
+          "astype",
+          [](nb::handle_t<TensorObject> self, nb::handle dtype, nb::handle copy) {
+            AsarrayArgs args{"astype", parse_dtype(dtype, "astype"), {}, Copy::kIfNeeded};
+            if (nb::cast<bool>(copy)) args.copy = Copy::kAlways;
+            return as_tensor(self, args);
+          },
+          nb::arg("dtype").none(), nb::kw_only(), nb::arg("copy") = true)
+      .def(
+          "to_device",
+          [](nb::handle_t<TensorObject> self, nb::handle device) {
+            return moved_to(self, parse_device(device, "to_device"));
+          },
+          nb::arg("device").none(), "The same values on another device.")
+      .def(
+          "numpy",
+          [](nb::handle_t<TensorObject> self, nb::handle copy) {
+            return nb::module_::import_("backplane._numpy").attr("to_numpy")(self, copy);
+          },
+          nb::kw_only(), nb::arg("copy") = nb::none(),
+          "A NumPy array: of the same memory where the host reads it, else of a copy.")
+      .def("__repr__", [](nb::handle_t<TensorObject> self) {
+        return nb::module_::import_("backplane._format").attr("describe")(self);
+      });
+}
+
+void bind_protocols(TensorClass& bound) {
+  bound
+      .def(
+          "__array__",
+          [](nb::handle_t<TensorObject> self, nb::handle dtype, nb::handle copy) {
+            return nb::module_::import_("backplane._numpy").attr("to_array")(self, dtype, copy);
+          },
+          nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
+      .def("__dlpack__", &dlpack_method, nb::kw_only(), nb::arg("stream") = nb::none(),
+           nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(),
+           nb::arg("copy") = nb::none())
+      .def("__dlpack_device__", &dlpack_device)
+      .def("__complex__",
+           [](const TensorObject& self) {
+             const nb::object value = item_of(self);
+             return nb::handle(reinterpret_cast<PyObject*>(&PyComplex_Type))(value);
+           })
+      .def("__reduce__", &reduce)
+      .def("__copy__", &copy_of)
+      .def("__deepcopy__", [](const TensorObject& self, nb::handle) { return copy_of(self); });
+  bound.attr("__array_ufunc__") = nb::none();  // NumPy leaves mixed operators to us
+}
+
+}  // namespace
+
+void bind_tensors(nb::module_& module) {
+  std::vector<PyType_Slot> slots;
+  append_arithmetic_slots(slots);
+  append_indexing_slots(slots);
+  append_value_slots(slots);
+  slots.push_back({0, nullptr});
+  TensorClass bound(module, "Tensor", nb::type_slots(slots.data()), nb::is_final(),
+                    nb::is_weak_referenceable(), "A strided view of values on a device.");
+  g_tensor_type = reinterpret_cast<PyTypeObject*>(bound.ptr());
+  Py_INCREF(bound.ptr());  // for the life of the process
+  bind_properties(bound);
+  bind_methods(bound);
+  bind_protocols(bound);
+}
+
+}  // namespace bp::python

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tensors.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "backplane/ops.hpp"
+#include "deferred.hpp"
+#include "gil.hpp"
+
+namespace bp::python {
+
+TensorObject::~TensorObject() {
+  bpa_tensor_release(handle_);
+  device_.dec_ref();
+  run_deferred();  // what that release let go of
+}
+
+void TensorObject::load_info() const {
+  bpa_tensor_info info{};
+  info.struct_size = sizeof(info);
+  check(bpa_tensor_get_info(handle_, &info));
+  info_ = info;
+}
+
+int64_t TensorObject::element_count() const {
+  return std::accumulate(sizes().begin(), sizes().end(), int64_t{1}, std::multiplies<>());
+}
+
+bool TensorObject::is_contiguous() const {
+  if (element_count() == 0) return true;
+  int64_t expected = 1;
+  for (size_t i = sizes().size(); i-- > 0;) {
+    if (sizes()[i] != 1 && strides()[i] != expected) return false;
+    expected *= sizes()[i];
+  }
+  return true;
+}
+
+nb::object make_tensor(bpa_tensor* handle, nb::handle device) {
+  PyObject* made = nullptr;
+  try {
+    made = nb::inst_alloc(nb::handle(reinterpret_cast<PyObject*>(g_tensor_type))).release().ptr();
+  } catch (...) {
+    bpa_tensor_release(handle);
+    throw;
+  }
+  new (nb::inst_ptr<void>(made)) TensorObject(handle, nb::borrow(device));
+  nb::inst_mark_ready(made);
+  return nb::steal(made);
+}
+
+nb::object view_of(const TensorObject& tensor, std::span<const int64_t> sizes,
+                   std::span<const int64_t> strides, int64_t offset) {
+  tensor.device().check_open();
+  bpa_tensor* view = nullptr;
+  check(bpa_tensor_view(tensor.handle(), sizes.data(), strides.data(),
+                        static_cast<uint32_t>(sizes.size()), offset, 0, &view));
+  return make_tensor(view, tensor.device_object());
+}
+
+nb::object copy_of(const TensorObject& tensor) {
+  const DeviceObject& device = tensor.device();
+  device.check_open();
+  bpa_tensor* made = nullptr;
+  check(bpa_tensor_create(device.device.handle(), tensor.info().dtype, tensor.info().sizes,
+                          tensor.info().rank, &made));
+  nb::object copy = make_tensor(made, tensor.device_object());
+  std::optional<WithoutGil> release;
+  if (tensor.is_large()) release.emplace();
+  check(bpa_tensor_assign(nullptr, made, tensor.handle()));
+  release.reset();
+  return copy;
+}
+
+nb::object moved_to(nb::handle tensor, nb::handle device) {
+  const TensorObject& self = tensor_of(tensor);
+  const auto& target = nb::cast<const DeviceObject&>(device);
+  self.device().check_open();
+  target.check_open();
+  if (target.device.handle() == self.device().device.handle()) return nb::borrow(tensor);
+  bpa_tensor* moved = nullptr;
+  {
+    std::optional<WithoutGil> release;
+    if (self.is_large()) release.emplace();
+    check(bpa_tensor_to_device(self.handle(), target.device.handle(), &moved));
+  }
+  return make_tensor(moved, device);
+}
+
+nb::object cast_to(nb::handle tensor, const Dtype& dtype) {
+  const TensorObject& self = tensor_of(tensor);
+  if (self.info().dtype == dtype.code) return nb::borrow(tensor);
+  self.device().check_open();
+  bp_attrs_cast attributes = bp_attrs_cast_defaults();
+  attributes.to = dtype.code;
+  const bpa_tensor* input = self.handle();
+  bpa_tensor* made = nullptr;
+  check(bpa_op_call(nullptr, BP_OP_CAST, &input, 1, &attributes, 0, &made, 1));
+  return make_tensor(made, self.device_object());
+}
+
+void read_values(const TensorObject& tensor, void* out_data, uint64_t bytes) {
+  tensor.device().check_open();
+  std::optional<WithoutGil> release;
+  if (tensor.is_large()) release.emplace();
+  check(bpa_tensor_to_host(tensor.handle(), out_data, bytes));
+}
+
+std::vector<char> read_values(const TensorObject& tensor) {
+  std::vector<char> values(tensor.info().bytes);
+  read_values(tensor, values.data(), values.size());
+  return values;
+}
+
+std::string shape_text(std::span<const int64_t> sizes) {
+  std::string text = "(";
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
+  }
+  return text + (sizes.size() == 1 ? ",)" : ")");
+}
+
+nb::object tuple_of(std::span<const int64_t> values) {
+  nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
+  for (size_t i = 0; i < values.size(); ++i) {
+    PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(values[i]));
+  }
+  return tuple;
+}
+
+}  // namespace bp::python

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A tensor's values as Python numbers.
+#ifndef BACKPLANE_PYTHON_VALUES_HPP
+#define BACKPLANE_PYTHON_VALUES_HPP
+
+#include <nanobind/nanobind.h>
+
+#include <vector>
+
+#include "tensors.hpp"
+
+namespace bp::python {
+
+/// bool(), int(), float() and use as an index.
+void append_value_slots(std::vector<PyType_Slot>& slots);
+
+nb::object item_of(const TensorObject& tensor);
+nb::object list_of(const TensorObject& tensor);
+
+}  // namespace bp::python
+
+#endif

@@ -172,8 +172,6 @@ Status find_blocks(const Call& call, RankPlace place, CheckedCall* out) {
   return {};
 }
 
-/// The bytes from the first element to behind the last one: addresses where the device has any,
-/// else places behind the handle.
 /// Where the two may be one memory, and whether they are.
 Status check_overlap(const Call& call, RankPlace place, CheckedCall* out) {
   if (!out->send || !out->recv || !may_overlap(*out->send, *out->recv)) return {};

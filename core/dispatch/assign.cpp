@@ -11,17 +11,10 @@
 #include "core/base/dtype.hpp"
 #include "core/dispatch/call.hpp"
 #include "core/dispatch/dispatcher.hpp"
-#include "core/dispatch/elsewhere.hpp"
 #include "core/runtime/memory_range.hpp"
 
 namespace bp {
 namespace {
-
-constexpr uint64_t kAlignment = 256;
-
-bool is_dense(const Tensor& tensor) {
-  return tensor.contiguous() && tensor.offset_bytes() % kAlignment == 0;
-}
 
 /// By strides from the smallest on: each steps over all that the ones before reach.
 bool shares_elements(const Tensor& tensor) {
@@ -132,17 +125,7 @@ Result<Ref<Tensor>> bring(const Ref<Tensor>& source, const Tensor& target, Strea
     return copy_to_device(source, device, stream, MemoryTag::kActivations);
   }
   if (!may_overlap(*source, target)) return source;
-  const auto planned = plan_copy(device, ArgType::of(*source));
-  if (planned.status().code() == BP_UNSUPPORTED) {
-    BP_TRY_ASSIGN(HostTensor copy, copy_to_host(source));
-    return copy_to_device(Tensor::wrap_host(std::move(copy)), device, stream,
-                          MemoryTag::kActivations);
-  }
-  BP_TRY(planned);
-  BP_TRY_ASSIGN(Ref<Tensor> copy, Tensor::allocate(device, source->dtype(), source->sizes(),
-                                                   MemoryTag::kActivations, stream));
-  BP_TRY(launch_copy(*planned, *source, copy, stream));
-  return copy;
+  return copy_dense(source, stream);
 }
 
 }  // namespace

@@ -42,6 +42,11 @@ Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& 
 /// ... and its launch. Both lie on the stream's device.
 Status launch_copy(const std::shared_ptr<PlannedKernel>& planned, Tensor& source,
                    Ref<Tensor> target, Stream& stream);
+/// Contiguous, and begun where any kernel takes it.
+bool is_dense(const Tensor& tensor);
+/// The same values in dense memory of their own, on the same device. By way of the host device,
+/// noted as a fallback, where no kernel copies them.
+Result<Ref<Tensor>> copy_dense(const Ref<Tensor>& tensor, Stream& stream);
 /// The same values contiguous, on the same device; the tensor itself if it is already.
 Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream);
 /// Writes the values of `source` into `target`: contiguous, of the same dtype and sizes, on a

@@ -24,10 +24,7 @@ struct TensorWay {
   Device& device;
   Stream& stream;  // the device's
 
-  /// Even a contiguous view is copied if it begins at an address that a kernel cannot take.
-  static bool is_dense(const Ref<Tensor>& tensor) {
-    return tensor->contiguous() && tensor->offset_bytes() % 256 == 0;
-  }
+  static bool is_dense(const Ref<Tensor>& tensor) { return bp::is_dense(*tensor); }
   Result<Ref<Tensor>> by_kernel(const Ref<Tensor>& tensor) const {
     Device& where = *tensor->device();
     Stream& on = &where == &device ? stream : where.default_stream();
@@ -91,11 +88,20 @@ Status launch_copy(const std::shared_ptr<PlannedKernel>& planned, Tensor& source
   return {};
 }
 
-Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
-  if (TensorWay::is_dense(tensor)) return tensor;
+/// Even a contiguous view is copied if it begins at an address that a kernel cannot take.
+bool is_dense(const Tensor& tensor) {
+  return tensor.contiguous() && tensor.offset_bytes() % 256 == 0;
+}
+
+Result<Ref<Tensor>> copy_dense(const Ref<Tensor>& tensor, Stream& stream) {
   Device& device = stream.device();
-  device.counters().contiguous_copies.fetch_add(1, std::memory_order_relaxed);
   return make_contiguous_by(TensorWay{device, stream}, device, tensor);
+}
+
+Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
+  if (is_dense(*tensor)) return tensor;
+  stream.device().counters().contiguous_copies.fetch_add(1, std::memory_order_relaxed);
+  return copy_dense(tensor, stream);
 }
 
 Status copy_into(const Ref<Tensor>& source, const Ref<Tensor>& target, bool aligned,

@@ -153,9 +153,9 @@ void wait_for_writes(const TensorObject& tensor) {
   check(bpa_stream_get_default(device, &stream));
   const bpa_status status = bpa_stream_acquire_tensor(stream, tensor.handle(), BPA_ACCESS_READ_BIT);
   if (status == BP_OK) bpa_stream_release_tensor(stream, tensor.handle(), BPA_ACCESS_READ_BIT);
-  const Error error(status, status == BP_OK ? "" : bpa_last_error());
+  const std::string words = status == BP_OK ? "" : bpa_last_error();  // of this call
   bpa_stream_release(stream);
-  if (status != BP_OK) throw error;
+  if (status != BP_OK) throw Error(status, words);
 }
 
 }  // namespace bp::python

@@ -46,11 +46,15 @@ def open_onnxruntime(folder, threads):
     return session, read_inputs(folder, dtypes), create_ns
 
 
+def resident_bytes():
+    status = pathlib.Path("/proc/self/status").read_text(encoding="utf-8")
+    return 1024 * int(re.search(r"^VmRSS:\s*(\d+) kB$", status, re.MULTILINE)[1])
+
+
 def language_bytes():
     """What Python and numpy have resident before a peer is imported."""
     import numpy  # noqa: F401
-    status = pathlib.Path("/proc/self/status").read_text(encoding="utf-8")
-    return 1024 * int(re.search(r"^VmRSS:\s*(\d+) kB$", status, re.MULTILINE)[1])
+    return resident_bytes()
 
 
 def onnxruntime_side(folder, threads):
@@ -145,17 +149,26 @@ def main():
     except Exception as error:  # whatever keeps a peer from running is what the table says
         say({"absent": " ".join(f"{type(error).__name__}: {error}".split())[:200]})
         return
+
+    def lap():
+        begin = time.perf_counter_ns()
+        run()
+        return time.perf_counter_ns() - begin
+
+    serve_turns(say, ready, lap)
+
+
+def serve_turns(say, ready, lap):
+    """Says that it is ready, and then, for as long as each line of the input says, measures laps.
+    lap: makes a run and gives its nanoseconds."""
     say(ready)
-    clock = time.perf_counter_ns
     for line in sys.stdin:
         wanted_ns = float(line.split()[1]) * 1e9
         laps = []
-        run()  # wakes threads; not counted
-        begin = clock()
-        while len(laps) < 3 or clock() - begin < wanted_ns:
-            lap = clock()
-            run()
-            laps.append(clock() - lap)
+        lap()  # wakes threads; not counted
+        begin = time.perf_counter_ns()
+        while len(laps) < 3 or time.perf_counter_ns() - begin < wanted_ns:
+            laps.append(lap())
         say({"latency_ns": laps})
 
 

@@ -14,11 +14,30 @@ bench_ccl() {
     --oneccl-venv .cache/oneccl-venv || exit "$exit_failed"
 }
 
+# bench python: the speed of the Python package.
+bench_python() {
+  ensure_packages build test
+  ensure_python tools/requirements-build.txt tools/requirements-test.txt \
+    tools/requirements-python.txt
+  release_settings=(-DBP_BUILD_PYTHON=ON)
+  build_preset release || exit "$exit_failed"
+  ensure_models_venv
+  ensure_requirements "$models_venv" tests/perf/peers-requirements.txt
+  live_step "Measure the Python package, in turns with NumPy, PyTorch and ONNX Runtime" \
+    "read the rows that are MISSED, NOT MEASURED or NOT RUN" \
+    "$venv/bin/python" -B tests/perf/python/python_speed.py --build build/release \
+    --peers-venv "$models_venv" || exit "$exit_failed"
+}
+
 # bench [--against BUILD_DIR]: the speed table, or this build beside another one.
 command_bench() {
   local digits=docs/examples/digits/digits.onnx
   if [[ ${1:-} == ccl ]]; then
     bench_ccl
+    return
+  fi
+  if [[ ${1:-} == python ]]; then
+    bench_python
     return
   fi
   ensure_packages build

@@ -261,10 +261,10 @@ def main(out, folder, *attribute_headers):
     try:
         for path in map(pathlib.Path, attribute_headers):
             text = describe.header_text(path)
-            if "typedef struct" not in text:
-                continue  # operators without attributes
-            older[path.name], gone = past_attributes(text)
-            newer[path.name] = future_attributes(text)
+            older[path.name], newer[path.name], gone = text, text, []
+            if "typedef struct" in text:  # else these operators have no attributes
+                older[path.name], gone = past_attributes(text)
+                newer[path.name] = future_attributes(text)
             lost += gone
         files = describe.include_order(folder)
         headers = read_headers(files)

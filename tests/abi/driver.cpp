@@ -63,8 +63,10 @@ void check_props(const Subject& subject) {
   checks.expect((props.flags & ~kFlags) == 0, "device_props: unknown flags");
   checks.expect(props.name.len > 0 && props.vendor.len > 0, "device_props: name and vendor");
 #if !defined(BP_GENERATION_PAST)
-  const bool is_past = subject.plugin_generation == Generation::kPast;
-  checks.expect((props.driver.len == 0) == is_past, "device_props: driver, new to this ABI");
+  const bool has_number =
+      subject.plugin.manifest().id == "good" && subject.plugin_generation != Generation::kPast;
+  checks.expect(props.dlpack_device_id == (has_number ? 7 : 0),
+                "device_props: dlpack_device_id, new to this ABI");
 #endif
 #if defined(BP_GENERATION_FUTURE)
   const uint64_t number =

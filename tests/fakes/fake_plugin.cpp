@@ -239,6 +239,8 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
   props.name = bp::sdk::str("fake accelerator");
   props.vendor = bp::sdk::str("nobody");
   props.driver = bp::sdk::str("fake 1.0");
+  props.dlpack_device_type = 12;  // kDLExtDev
+  props.dlpack_device_id = 7;     // the plugin's own number is 0: the two may differ
 #if defined(FAKE_HOSTILE)
   hostile::change(&props, device->instance->host);
 #endif

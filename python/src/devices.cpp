@@ -13,6 +13,7 @@
 #include "backplane/device.h"
 #include "deferred.hpp"
 #include "gil.hpp"
+#include "logging.hpp"
 
 namespace bp::python {
 namespace {
@@ -28,6 +29,18 @@ struct Process {
 Process& process() {
   static auto* state = new Process();
   return *state;
+}
+
+/// What vendors' wheels and `logging` say (_settings.py), where the program says nothing itself.
+/// Python code runs here: no lock is held.
+void add_further_options(RuntimeOptions& options) {
+  nb::dict named;
+  for (const auto& [name, value] : options.options) named[name.c_str()] = value;
+  const nb::object settings = nb::module_::import_("backplane._settings");
+  const nb::object further = settings.attr("for_runtime")(named, !options.install_dir.empty());
+  for (auto [name, value] : nb::cast<nb::dict>(further)) {
+    options.options[nb::cast<std::string>(name)] = nb::cast<std::string>(value);
+  }
 }
 
 std::shared_ptr<RuntimeState> create_runtime(const RuntimeOptions& options) {
@@ -49,12 +62,18 @@ std::shared_ptr<RuntimeState> default_runtime() {
     return is_usable ? state.default_runtime : nullptr;
   };
   if (auto found = current()) return found;
-  const WithoutGil release;
-  const std::lock_guard one_at_a_time(making);
-  if (auto found = current()) return found;
-  auto made = create_runtime({});
-  const std::lock_guard lock(process().mutex);
-  process().default_runtime = made;
+  RuntimeOptions options;
+  add_further_options(options);
+  std::shared_ptr<RuntimeState> made;
+  {
+    const WithoutGil release;
+    const std::lock_guard one_at_a_time(making);
+    if (auto found = current()) return found;
+    made = create_runtime(options);
+    const std::lock_guard lock(process().mutex);
+    process().default_runtime = made;
+  }
+  flush_log();
   return made;
 }
 
@@ -109,6 +128,7 @@ void close_all_at_exit() {
   }
   let_others_pass();
   run_deferred();
+  end_logging();
   stop_deferred();
 }
 
@@ -147,8 +167,14 @@ std::shared_ptr<RuntimeState> runtime_from_python(nb::handle plugin_path, nb::ha
       made.options[text] = option_text(value, text);
     }
   }
-  const WithoutGil release;
-  return create_runtime(made);
+  add_further_options(made);
+  std::shared_ptr<RuntimeState> state;
+  {
+    const WithoutGil release;
+    state = create_runtime(made);
+  }
+  flush_log();
+  return state;
 }
 
 nb::dict counters_of(const bpa_device_info& info) {

@@ -11,11 +11,13 @@
 #include "devices.hpp"
 #include "dtypes.hpp"
 #include "errors.hpp"
+#include "logging.hpp"
 #include "tensors.hpp"
 
 NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);  // what is alive at exit belongs to the program
   bp::python::bind_errors(module);
+  bp::python::bind_logging(module);
   bp::python::bind_dtypes(module);
   bp::python::bind_devices(module);
   bp::python::bind_tensors(module);

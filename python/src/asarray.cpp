@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dlpack.hpp"
+#include "gil.hpp"
 #include "scalars.hpp"
 
 namespace bp::python {
@@ -47,7 +48,7 @@ class NestedReader {
     if (number_kind(object, kind)) return take(nb::borrow(object), kind, depth);
     nb::object to_list = nb::getattr(object, "tolist", nb::none());  // arrays and their scalars
     if (!to_list.is_none()) {
-      const nb::object plain = to_list();
+      const nb::object plain = call_python(to_list);
       if (is_plain_nested(plain) || number_kind(plain, kind)) return visit(plain, depth);
     }
     if (PyIndex_Check(object.ptr())) {
@@ -150,7 +151,7 @@ nb::object as_tensor(nb::handle object, const AsarrayArgs& args) {
     return adapt(tensor_from_dlpack(object, device_or_default(args), args.copy), args, true);
   }
   if (nb::hasattr(object, "__array__")) {
-    const nb::object array = object.attr("__array__")();
+    const nb::object array = call_python(object.attr("__array__"));
     if (memory_from_buffer(array, args.function, memory)) {
       return adapt(
           tensor_from_memory(std::move(memory), device_or_default(args), args.copy, args.function),

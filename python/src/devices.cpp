@@ -126,7 +126,6 @@ void close_all_at_exit() {
       }
     }
   }
-  let_others_pass();
   run_deferred();
   end_logging();
   stop_deferred();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dlpack_abi.hpp"
+#include "gil.hpp"
 
 namespace bp::python {
 namespace {
@@ -182,15 +183,15 @@ HostMemory memory_from_capsule(nb::handle capsule) {
 /// Asks for memory that the host reads; older libraries know no arguments.
 nb::object ask_for_capsule(nb::handle object, bool is_on_cpu) {
   const nb::object method = object.attr("__dlpack__");
-  const nb::object version = nb::make_tuple(dlpack::kMajor, dlpack::kMinor);
+  nb::dict keywords;
+  keywords["max_version"] = nb::make_tuple(dlpack::kMajor, dlpack::kMinor);
+  if (!is_on_cpu) keywords["dl_device"] = nb::make_tuple(dlpack::kCpu, 0);
   try {
-    if (is_on_cpu) return method(nb::arg("max_version") = version);
-    return method(nb::arg("max_version") = version,
-                  nb::arg("dl_device") = nb::make_tuple(dlpack::kCpu, 0));
+    return call_python_with(method, nb::tuple(), keywords);
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_TypeError) || !is_on_cpu) throw;
   }
-  return method();
+  return call_python(method);
 }
 
 }  // namespace
@@ -200,7 +201,7 @@ nb::object tensor_from_dlpack(nb::handle object, nb::handle device, Copy copy) {
     fail(PyExc_TypeError, "from_dlpack: argument 'x': expected an array with __dlpack__, found " +
                               name_of_type(object));
   }
-  const bool is_on_cpu = is_cpu(object.attr("__dlpack_device__")());
+  const bool is_on_cpu = is_cpu(call_python(object.attr("__dlpack_device__")));
   if (!is_on_cpu && copy == Copy::kNever) {
     fail_invalid("from_dlpack: argument 'copy' is False, and the array is not in host memory");
   }

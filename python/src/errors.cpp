@@ -3,6 +3,8 @@
 
 #include <new>
 
+#include "gil.hpp"
+
 namespace bp::python {
 namespace {
 
@@ -11,11 +13,10 @@ PyObject* g_error = nullptr;      // Error
 PyObject* g_by_status = nullptr;  // BY_STATUS
 
 void raise_library_error(const Error& error) {
+  wait_while_ending();
   const std::string status = bpa_status_name(error.status());
   std::string words = error.what();
   if (words.starts_with(status + ": ")) words.erase(0, status.size() + 2);
-  // No line of Python runs here: a thread that gives the GIL away inside C++ while the interpreter
-  // ends is unwound, which kills the process (gil.hpp).
   PyObject* found = PyDict_GetItemString(g_by_status, status.c_str());
   PyObject* made = PyObject_CallFunction(found == nullptr ? g_error : found, "s", words.c_str());
   if (made == nullptr) return;  // that failure is the error now
@@ -60,6 +61,7 @@ void fail(PyObject* type, const std::string& words) {
 void fail_invalid(const std::string& words) { throw Error(BP_INVALID_ARGUMENT, words); }
 
 void set_python_error() noexcept {
+  stop_if_unwound();
   try {
     throw;
   } catch (nb::python_error& error) {
@@ -89,6 +91,7 @@ void bind_errors(nb::module_& module) {
   g_error = nb::object(errors.attr("Error")).release().ptr();
   g_by_status = nb::object(errors.attr("BY_STATUS")).release().ptr();
   nb::register_exception_translator([](const std::exception_ptr& error, void*) {
+    stop_if_unwound();
     try {
       std::rethrow_exception(error);
     } catch (const Error& found) {

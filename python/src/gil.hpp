@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Giving the GIL away, such that the end of the interpreter is quiet. Python ends threads that ask
-// for the GIL too late by unwinding them, and that kills the process where it meets C++ (bpo-42969;
-// Python 3.14 lets them hang). So threads that come back from the library while the interpreter
-// ends stop here.
+// Giving the GIL away, and threads at the end of the interpreter.
+//
+// Python before 3.14 ends a thread that asks for the GIL after finalization began by unwinding it
+// (pthread_exit, bpo-42969). Through C++ that unwinding ends the process: a function that is
+// noexcept calls std::terminate, and a catch (...) that returns aborts. Python asks for the GIL in
+// WithoutGil and wherever C++ calls Python code. So such a thread is stopped where its unwinding
+// would end the process: in each catch (...), and in std::terminate.
 #ifndef BACKPLANE_PYTHON_GIL_HPP
 #define BACKPLANE_PYTHON_GIL_HPP
 
@@ -12,6 +15,8 @@
 #include <optional>
 
 namespace bp::python {
+
+namespace nb = nanobind;
 
 /// While one lives, its thread does not hold the GIL.
 class WithoutGil {
@@ -25,10 +30,24 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
-/// The interpreter ends, on this thread: others stop when they come back.
+/// The interpreter ends, on this thread. Others stop when they take the GIL again once finalization
+/// began. Before that they are held up for a while, since the library is closed.
 void begin_ending();
-/// Lets those pass that were on their way back before. The GIL is held, and given away meanwhile.
-void let_others_pass();
+
+/// In a catch (...): does not return where Python unwinds this thread. Needs no GIL.
+void stop_if_unwound();
+
+/// Calls Python code from C++. A thread that is unwound meanwhile stops in here, before destructors
+/// let go of objects without the GIL.
+nb::object call_python_with(nb::handle function, nb::tuple arguments, nb::handle keywords = {});
+template <class... Args>
+nb::object call_python(nb::handle function, const Args&... arguments) {
+  return call_python_with(function, nb::make_tuple(arguments...));
+}
+
+/// Holds this thread up if the interpreter ends on another one: what it would tell about the closed
+/// library is nobody's concern. The GIL is held, and given away meanwhile.
+void wait_while_ending();
 
 }  // namespace bp::python
 

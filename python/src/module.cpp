@@ -14,7 +14,7 @@
 #include "logging.hpp"
 #include "tensors.hpp"
 
-NB_MODULE(_core, module) {
+NB_MODULE(bound_core, module) {
   nanobind::set_leak_warnings(false);  // what is alive at exit belongs to the program
   bp::python::bind_errors(module);
   bp::python::bind_logging(module);

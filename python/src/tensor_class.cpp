@@ -8,6 +8,7 @@
 #include "arithmetic.hpp"
 #include "asarray.hpp"
 #include "dlpack.hpp"
+#include "gil.hpp"
 #include "indexing.hpp"
 #include "tensors.hpp"
 #include "values.hpp"
@@ -90,12 +91,13 @@ void bind_methods(TensorClass& bound) {
       .def(
           "numpy",
           [](nb::handle_t<TensorObject> self, nb::handle copy) {
-            return nb::module_::import_("backplane._numpy").attr("to_numpy")(self, copy);
+            return call_python(nb::module_::import_("backplane._numpy").attr("to_numpy"), self,
+                               copy);
           },
           nb::kw_only(), nb::arg("copy") = nb::none(),
           "A NumPy array: of the same memory where the host reads it, else of a copy.")
       .def("__repr__", [](nb::handle_t<TensorObject> self) {
-        return nb::module_::import_("backplane._format").attr("describe")(self);
+        return call_python(nb::module_::import_("backplane._format").attr("describe"), self);
       });
 }
 
@@ -104,7 +106,8 @@ void bind_protocols(TensorClass& bound) {
       .def(
           "__array__",
           [](nb::handle_t<TensorObject> self, nb::handle dtype, nb::handle copy) {
-            return nb::module_::import_("backplane._numpy").attr("to_array")(self, dtype, copy);
+            return call_python(nb::module_::import_("backplane._numpy").attr("to_array"), self,
+                               dtype, copy);
           },
           nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
       .def("__dlpack__", &dlpack_method, nb::kw_only(), nb::arg("stream") = nb::none(),

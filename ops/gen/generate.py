@@ -15,6 +15,7 @@ import cpp_code
 import description
 import expr_code
 import onnx_code
+import python_api
 import record
 import source
 
@@ -30,6 +31,8 @@ OUTPUTS = {
     "ops/onnx_rules.cpp": onnx_code.rules_source,
     "ops/operators.md": description.reference,
     "ops/ops.json": description.ops_json,
+    "python/operators.cpp": python_api.rows_source,
+    "python/ops.py": python_api.module_source,
 }
 
 

@@ -14,6 +14,7 @@ import description
 import expr_code
 import generate
 import onnx_code
+import python_api
 import record
 import source
 
@@ -303,6 +304,28 @@ class OutputTest(unittest.TestCase):
         self.assertEqual(total.call_attributes, [])
         self.assertNotIn("bp_attrs_total* attributes", c_code.calls_header([total]))
         self.assertNotIn("TotalOptions", cpp_api.calls_header([total]))
+
+    def test_python_tells_parameters_apart_by_name(self):
+        operators = parse(GOOD)
+        module = python_api.module_source(operators)
+        self.assertIn("def scale(\n", module)
+        self.assertIn("    x: _Value, sizes: _Ints, b: Optional[_Value] = None, *, "
+                      "factor: float = 2.5", module)
+        self.assertIn("steps: _Ints = (1, -9223372036854775808)) -> Tensor:", module)
+        compile(module, "ops.py", "exec")
+        rows = python_api.rows_source(operators)
+        self.assertIn('{.name = "steps", .kind = AttributeKind::kI64s, .offset = 48},', rows)
+        self.assertIn(".write_defaults = write_defaults<bp_attrs_total, bp_attrs_total_defaults>",
+                      rows)
+
+    def test_names_that_python_lacks_are_refused(self):
+        for name in ("lambda", "device"):
+            with self.assertRaisesRegex(source.SourceError, f"operator 'twin': '{name}' is no"):
+                python_api.rows_source(parse(GOOD.replace(
+                    "inputs: [{name: x, id: 1, type: T}]\n    outputs: [{name: y, id: 1, type: T}]"
+                    "\n    like: x",
+                    f"inputs: [{{name: {name}, id: 1, type: T}}]\n"
+                    f"    outputs: [{{name: y, id: 1, type: T}}]\n    like: {name}", 1)))
 
     def test_expressions_become_rows(self):
         rows = expr_code.rows_source(parse(GOOD))

@@ -60,5 +60,21 @@ from ._errors import (
 
 __version__ = _core.__version__
 
+TYPE_CHECKING = False  # what type checkers take for true; the module typing takes time to import
+if TYPE_CHECKING:
+    from . import ops
+
+_LATER = ("ops",)  # modules that are imported when first asked for
+
+
+def __getattr__(name):
+    if name in _LATER:
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
 # A star import must not hide Python's own bool.
-__all__ = [name for name in dir() if not name.startswith("_") and name != "bool"]
+_HIDDEN = ("bool", "TYPE_CHECKING")
+__all__ = [name for name in dir() if not name.startswith("_") and name not in _HIDDEN]

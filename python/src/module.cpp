@@ -2,8 +2,8 @@
 //
 // The extension backplane._core: thin bindings over the public C API, in this order of files:
 // errors, dtypes, scalars (single values), devices (runtimes too), tensors, operands and
-// arithmetic, indexing, values, host_memory with buffers and dlpack, asarray, creation. Deleters of
-// the library, which run on any thread, go through deferred.
+// arithmetic, ops (any operator by its id), indexing, values, host_memory with buffers and dlpack,
+// asarray, creation. Deleters of the library, which run on any thread, go through deferred.
 #include <nanobind/nanobind.h>
 
 #include "buffers.hpp"
@@ -12,6 +12,7 @@
 #include "dtypes.hpp"
 #include "errors.hpp"
 #include "logging.hpp"
+#include "ops.hpp"
 #include "tensors.hpp"
 
 NB_MODULE(bound_core, module) {
@@ -23,5 +24,6 @@ NB_MODULE(bound_core, module) {
   bp::python::bind_tensors(module);
   bp::python::bind_buffers(module);
   bp::python::bind_creation(module);
+  bp::python::bind_operators(module);
   module.attr("__version__") = bpa_version();
 }

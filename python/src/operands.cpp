@@ -78,20 +78,23 @@ bp::Tensor scalar_for(const DeviceObject& device, nb::handle number, const Dtype
   return bp::Tensor::adopt(handle);
 }
 
-bool Operands::take_one(PyObject* object, Operand& out_operand) {
-  out_operand.object = nb::borrow(object);
-  if (is_tensor(object)) {
-    out_operand.is_tensor = true;
-    return true;
-  }
-  if (number_kind(object, out_operand.number_kind)) return true;
-  // A NumPy scalar or 0-d array stands for its number.
+bool take_number(PyObject* object, nb::object& out_number, Kind& out_kind) {
+  out_number = nb::borrow(object);
+  if (number_kind(object, out_kind)) return true;
+  if (is_tensor(object)) return false;
   nb::object shape = nb::getattr(object, "shape", nb::none());
   if (!nb::isinstance<nb::tuple>(shape) || nb::len(shape) != 0) return false;
   nb::object item = nb::getattr(object, "item", nb::none());
   if (item.is_none()) return false;
-  out_operand.object = item();
-  return number_kind(out_operand.object, out_operand.number_kind);
+  out_number = item();
+  return number_kind(out_number, out_kind);
+}
+
+bool Operands::take_one(PyObject* object, Operand& out_operand) {
+  if (!is_tensor(object)) return take_number(object, out_operand.object, out_operand.number_kind);
+  out_operand.object = nb::borrow(object);
+  out_operand.is_tensor = true;
+  return true;
 }
 
 bool Operands::take(PyObject* a, PyObject* b, Operands& out_operands) {

@@ -26,6 +26,9 @@ const Dtype& promote_weak(const Dtype& tensor, Kind number);
 /// moves in the queue's order (an upload of its own would wait for the device).
 bp::Tensor scalar_for(const DeviceObject& device, nb::handle number, const Dtype& dtype);
 
+/// A Python number, or what a NumPy scalar or 0-d array stands for. False for anything else.
+bool take_number(PyObject* object, nb::object& out_number, Kind& out_kind);
+
 /// Two operands of one dtype. Keeps what was made on the way.
 class Operands {
  public:

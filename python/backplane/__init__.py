@@ -9,11 +9,15 @@ print(y.numpy())
 
 from . import _core
 from ._core import (
+    Cancel,
     Device,
     Dtype,
     Runtime,
+    Session,
+    Stream,
     Tensor,
     asarray,
+    current_stream,
     default_runtime,
     device,
     devices,
@@ -23,6 +27,7 @@ from ._core import (
     from_dlpack,
     full,
     full_like,
+    load,
     ones,
     ones_like,
     zeros,
@@ -51,6 +56,7 @@ from ._core import (
     uint64,
 )
 from ._errors import (
+    CancelledError,
     Error,
     InvalidArgumentError,
     OutOfMemoryError,

@@ -6,6 +6,7 @@ class Error(RuntimeError):
     """What the library answered, in its words. ``status`` is its name, such as "GONE"."""
 
     status = "INTERNAL"
+    op = None  # the operator that failed, where the library tells it apart from its words
 
 
 class InvalidArgumentError(Error, ValueError):
@@ -32,8 +33,20 @@ class TimedOutError(Error, TimeoutError):
     status = "TIMEOUT"
 
 
+class CancelledError(Error):
+    """A run was stopped on request, or by closing its Runtime."""
+
+    status = "CANCELLED"
+
+
 # The extension looks here; other statuses are plain Errors.
 BY_STATUS = {
     kind.status: kind
-    for kind in (InvalidArgumentError, UnsupportedError, OutOfMemoryError, TimedOutError)
+    for kind in (
+        InvalidArgumentError,
+        UnsupportedError,
+        OutOfMemoryError,
+        TimedOutError,
+        CancelledError,
+    )
 }

@@ -13,6 +13,8 @@
 #include "backplane/device.h"
 #include "deferred.hpp"
 #include "gil.hpp"
+#include "interrupts.hpp"
+#include "streams.hpp"
 #include "logging.hpp"
 
 namespace bp::python {
@@ -261,10 +263,12 @@ void bind_device_class(nb::module_& module) {
           "sync",
           [](const DeviceObject& self) {
             self.check_open();
-            const WithoutGil release;
-            self.device.sync();
+            call_interruptibly([runtime = self.runtime, device = self.device] { device.sync(); });
           },
           "Waits for all work; its first failure is raised.")
+      .def(
+          "new_stream", [](nb::handle_t<DeviceObject> self) { return new_stream(self); },
+          "A queue of its own: a Stream.")
       .def("__eq__",
            [](const DeviceObject& self, nb::handle other) {
              return nb::isinstance<DeviceObject>(other) &&
@@ -323,6 +327,10 @@ nb::object parse_device(nb::handle object, const char* function) {
   fail(PyExc_TypeError, std::string(function) +
                             ": argument 'device': expected a Device or its name, found " +
                             name_of_type(object));
+}
+
+nb::object device_object_of(const std::shared_ptr<RuntimeState>& runtime, bpa_device* handle) {
+  return nb::cast(describe(runtime, Device(handle)));
 }
 
 void bind_devices(nb::module_& module) {

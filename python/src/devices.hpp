@@ -65,6 +65,9 @@ struct DeviceObject {
 /// the first inline device with host memory, else the first of all.
 nb::object parse_device(nb::handle object, const char* function);
 
+/// The Python object of a device of the library's.
+nb::object device_object_of(const std::shared_ptr<RuntimeState>& runtime, bpa_device* handle);
+
 void bind_devices(nb::module_& module);
 
 }  // namespace bp::python

@@ -7,12 +7,17 @@
 #include <nanobind/nanobind.h>
 
 #include "buffers.hpp"
+#include "cancels.hpp"
+#include "completions.hpp"
 #include "creation.hpp"
 #include "devices.hpp"
 #include "dtypes.hpp"
 #include "errors.hpp"
+#include "interrupts.hpp"
 #include "logging.hpp"
 #include "ops.hpp"
+#include "session_class.hpp"
+#include "streams.hpp"
 #include "tensors.hpp"
 
 NB_MODULE(bound_core, module) {
@@ -20,10 +25,15 @@ NB_MODULE(bound_core, module) {
   bp::python::bind_errors(module);
   bp::python::bind_logging(module);
   bp::python::bind_dtypes(module);
+  bp::python::bind_interrupts();
   bp::python::bind_devices(module);
   bp::python::bind_tensors(module);
   bp::python::bind_buffers(module);
   bp::python::bind_creation(module);
+  bp::python::bind_streams(module);
+  bp::python::bind_cancels(module);
+  bp::python::bind_completions(module);
+  bp::python::bind_sessions(module);
   bp::python::bind_operators(module);
   module.attr("__version__") = bpa_version();
 }

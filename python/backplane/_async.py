@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that Python does not wait for: futures and awaits.
+
+Runs end on threads of the library, which never enter Python: they put the run's number into a
+queue. An event loop watches its own queue; one daemon thread waits for all futures.
+"""
+
+import asyncio
+import concurrent.futures
+import itertools
+import threading
+import weakref
+
+from . import _core
+
+
+class _Pending:
+    """A queue, and the runs that are to come out of it."""
+
+    def __init__(self):
+        self.queue = _core._CompletionQueue()
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()  # a run may end before it is noted
+        self._runs = {}
+
+    def start(self, session, function, inputs, options, future):
+        with self._lock:
+            number = next(self._numbers)
+            run = session._start(self.queue, number, function, inputs, **options)
+            self._runs[number] = run, future
+        return run
+
+    def take(self):
+        """Runs that have ended, each with its future."""
+        numbers = self.queue.take()
+        with self._lock:
+            return [self._runs.pop(number) for number in numbers]
+
+
+def _settle(run, future):
+    try:
+        result = run.result()
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
+# --- Futures ---------------------------------------------------------------------------------
+
+
+class RunFuture(concurrent.futures.Future):
+    """What submit() answers. Callbacks come on the one thread that brings all futures their
+    results: they must not wait for another run."""
+
+    _run = None
+
+    def cancel(self):
+        """Cancels the future at once, and tells its run to stop between two operators. Until then
+        the run may still write into what `out` names."""
+        was_done = self.done()
+        is_cancelled = super().cancel()
+        if is_cancelled and not was_done and self._run is not None:
+            self._run.cancel()
+        return is_cancelled
+
+
+def _bring_results(pending):
+    while True:
+        pending.queue.wait()
+        for run, future in pending.take():
+            if future.set_running_or_notify_cancel():
+                _settle(run, future)
+        run = future = None  # kept by nobody while this waits
+
+
+class _Futures:
+    """Starts its thread with the first run."""
+
+    def __init__(self):
+        self._pending = None
+        self._lock = threading.Lock()
+
+    def pending(self):
+        with self._lock:
+            if self._pending is None:
+                self._pending = _Pending()
+                threading.Thread(
+                    target=_bring_results,
+                    args=(self._pending,),
+                    name="backplane-futures",
+                    daemon=True,
+                ).start()
+            return self._pending
+
+
+_futures = _Futures()
+
+
+def submit(session, inputs, options):
+    """See Session.submit."""
+    future = RunFuture()
+    future._run = _futures.pending().start(session, "submit", inputs, options, future)
+    return future
+
+
+# --- Awaits ----------------------------------------------------------------------------------
+
+_by_loop = weakref.WeakKeyDictionary()
+_by_loop_lock = threading.Lock()
+
+
+def _read(pending):
+    for run, future in pending.take():
+        if not future.done():  # its loop may have ended
+            _settle(run, future)
+
+
+def _pending_of(loop):
+    with _by_loop_lock:
+        pending = _by_loop.get(loop)
+        if pending is None:
+            pending = _by_loop[loop] = _Pending()
+            loop.add_reader(pending.queue.fileno(), _read, pending)
+        return pending
+
+
+async def run_async(session, inputs, options):
+    """See Session.run_async."""
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    run = _pending_of(loop).start(session, "run_async", inputs, options, future)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        # The run still writes what it was given until it stops, between two operators. A second
+        # cancellation ends this wait.
+        run.cancel()
+        future.add_done_callback(lambda ended: ended.exception())  # asked for: not to be logged
+        await asyncio.wait((future,))
+        raise

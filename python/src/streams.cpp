@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "streams.hpp"
+
+#include <string>
+#include <utility>
+
+#include "gil.hpp"
+#include "interrupts.hpp"
+#include "tensors.hpp"
+
+namespace bp::python {
+
+constinit thread_local CurrentStream* t_current_stream = nullptr;
+
+namespace {
+
+nb::object make_stream(nb::object device, Stream stream) {
+  const nb::handle type = nb::type<StreamObject>();
+  nb::object made = nb::inst_alloc(type);
+  new (nb::inst_ptr<void>(made)) StreamObject(std::move(device), std::move(stream));
+  nb::inst_mark_ready(made);
+  return made;
+}
+
+/// native_handle: what the property of that name answers.
+nb::object wrap(nb::handle device, nb::handle native_handle) {
+  const nb::object owner = parse_device(device, "Stream.wrap");
+  const auto& target = nb::cast<const DeviceObject&>(owner);
+  target.check_open();
+  const bool is_pair = nb::isinstance<nb::tuple>(native_handle) && nb::len(native_handle) == 2;
+  if (!is_pair || !nb::isinstance<nb::str>(native_handle[0]) ||
+      !PyLong_Check(nb::object(native_handle[1]).ptr())) {
+    fail(PyExc_TypeError,
+         "Stream.wrap: argument 'native_handle': expected a tuple (kind, handle) of str and int, "
+         "found " +
+             nb::cast<std::string>(nb::repr(native_handle)));
+  }
+  const nb::object number(native_handle[1]);
+  const unsigned long long handle = PyLong_AsUnsignedLongLong(number.ptr());
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  return make_stream(
+      owner,
+      Stream::wrap(target.device, nb::cast<std::string>(nb::object(native_handle[0])), handle));
+}
+
+nb::object native_handle(const StreamObject& self) {
+  self.check_open();
+  const NativeStream native = self.stream.native();
+  return nb::make_tuple(native.kind, native.handle);
+}
+
+void sync(const StreamObject& self) {
+  self.check_open();
+  call_interruptibly(
+      [runtime = self.device_object().runtime, stream = self.stream] { stream.sync(); });
+}
+
+void reset(const StreamObject& self) {
+  self.check_open();
+  call_interruptibly(
+      [runtime = self.device_object().runtime, stream = self.stream] { stream.reset(); });
+}
+
+nb::object enter(nb::handle_t<StreamObject> self) {
+  const StreamObject& stream = *nb::inst_ptr<StreamObject>(self);
+  stream.check_open();
+  t_current_stream = new CurrentStream{self.ptr(), stream.stream.handle(),
+                                       stream.device_object().device.handle(), t_current_stream};
+  self.inc_ref();
+  return nb::borrow(self);
+}
+
+/// The innermost `with` of this stream: generators may end them in another order.
+void leave(nb::handle_t<StreamObject> self) {
+  CurrentStream** place = &t_current_stream;
+  while (*place != nullptr && (*place)->object != self.ptr()) place = &(*place)->outer;
+  if (*place == nullptr) {
+    fail(PyExc_RuntimeError, "the stream is not current on this thread: it was entered on another");
+  }
+  CurrentStream* left = std::exchange(*place, (*place)->outer);
+  delete left;
+  self.dec_ref();
+}
+
+nb::object current_stream(nb::handle device) {
+  const nb::object owner = parse_device(device, "current_stream");
+  const auto& target = nb::cast<const DeviceObject&>(owner);
+  target.check_open();
+  for (CurrentStream* at = t_current_stream; at != nullptr; at = at->outer) {
+    if (at->device == target.device.handle()) return nb::borrow(at->object);
+  }
+  return make_stream(owner, Stream::default_of(target.device));
+}
+
+uint32_t access_of(bool write) { return write ? BPA_ACCESS_WRITE_BIT : BPA_ACCESS_READ_BIT; }
+
+void acquire(const StreamObject& self, const TensorObject& tensor, bool write) {
+  self.check_open();
+  const WithoutGil release;  // a stream that is no queue waits
+  check(bpa_stream_acquire_tensor(self.stream.handle(), tensor.handle(), access_of(write)));
+}
+
+void release(const StreamObject& self, const TensorObject& tensor, bool write) {
+  self.check_open();
+  check(bpa_stream_release_tensor(self.stream.handle(), tensor.handle(), access_of(write)));
+}
+
+std::string describe(const StreamObject& self) {
+  const std::string start = "<backplane.Stream of " + self.device_object().name;
+  if (self.device_object().runtime->is_closed()) return start + ": closed>";
+  const bpa_status status = bpa_stream_query(self.stream.handle());
+  return start + ": " +
+         (status == BP_OK        ? "idle"
+          : status == BP_PENDING ? "busy"
+                                 : bpa_status_name(status)) +
+         ">";
+}
+
+}  // namespace
+
+StreamObject::~StreamObject() {
+  const WithoutGil release;
+  stream = {};
+}
+
+nb::object new_stream(nb::handle device) {
+  const auto& owner = nb::cast<const DeviceObject&>(device);
+  owner.check_open();
+  return make_stream(nb::borrow(device), Stream::create(owner.device));
+}
+
+bpa_stream* parse_stream(nb::handle object, const char* function) {
+  if (object.is_none()) return nullptr;
+  if (!nb::isinstance<StreamObject>(object)) {
+    fail(PyExc_TypeError, std::string(function) +
+                              ": argument 'stream': expected a Stream or None, found " +
+                              name_of_type(object));
+  }
+  return nb::inst_ptr<StreamObject>(object)->stream.handle();
+}
+
+void bind_streams(nb::module_& module) {
+  nb::class_<StreamObject>(module, "Stream", nb::is_final(), nb::is_weak_referenceable(),
+                           "An ordered queue of one device. In `with stream:` the operators, "
+                           "assignments and runs of this thread on that device go there.")
+      .def_static("wrap", &wrap, nb::arg("device"), nb::arg("native_handle"),
+                  "A stream over a queue of the vendor's own interface, which lives at least as "
+                  "long: (kind, handle), as `native_handle` answers it.")
+      .def_prop_ro("device", [](const StreamObject& self) { return self.device; })
+      .def_prop_ro("native_handle", &native_handle,
+                   "The vendor's queue behind the stream: (kind, handle).")
+      .def("sync", &sync, "Waits for all work; its first failure is raised, again at each call.")
+      .def(
+          "query",
+          [](const StreamObject& self) {
+            self.check_open();
+            return self.stream.done();
+          },
+          "Whether nothing is left to do. Never waits.")
+      .def("reset", &reset, "Ends a failure: waits for the rest, and begins anew.")
+      .def("acquire", &acquire, nb::arg("tensor"), nb::kw_only(), nb::arg("write") = false,
+           "What the caller enqueues on the native queue from now on waits for the tensor.")
+      .def("release", &release, nb::arg("tensor"), nb::kw_only(), nb::arg("write") = false,
+           "Who uses the tensor from now on waits for what the caller has enqueued.")
+      .def("__enter__", &enter)
+      .def("__exit__", [](nb::handle_t<StreamObject> self, nb::args) { leave(self); })
+      .def("__repr__", &describe);
+  module.def("current_stream", &current_stream, nb::arg("device") = nb::none(),
+             "The stream to which this thread's work on the device goes.");
+}
+
+}  // namespace bp::python

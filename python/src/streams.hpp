@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams, and which one is current: per thread and device, by `with stream:`.
+#ifndef BACKPLANE_PYTHON_STREAMS_HPP
+#define BACKPLANE_PYTHON_STREAMS_HPP
+
+#include <nanobind/nanobind.h>
+
+#include <utility>
+
+#include "devices.hpp"
+
+namespace bp::python {
+
+/// Backs the Python class Stream.
+struct StreamObject {
+  StreamObject(nb::object its_device, Stream its_stream)
+      : device(std::move(its_device)), stream(std::move(its_stream)) {}
+  StreamObject(const StreamObject&) = delete;
+  StreamObject& operator=(const StreamObject&) = delete;
+  ~StreamObject();  // gives the GIL away: a release waits for the stream's work
+
+  const DeviceObject& device_object() const { return *nb::inst_ptr<DeviceObject>(device); }
+  void check_open() const { device_object().check_open(); }
+
+  nb::object device;
+  Stream stream;
+};
+
+/// One `with stream:` that is not over, of this thread.
+struct CurrentStream {
+  PyObject* object;  // kept alive
+  bpa_stream* stream;
+  bpa_device* device;
+  CurrentStream* outer;
+};
+extern thread_local CurrentStream* t_current_stream;
+
+/// The stream of calls that name none on this thread: NULL is the device's default one.
+inline bpa_stream* current_stream_of(const DeviceObject& device) {
+  CurrentStream* current = t_current_stream;
+  while (current != nullptr && current->device != device.device.handle()) current = current->outer;
+  return current == nullptr ? nullptr : current->stream;
+}
+
+/// bpa_op_call on the current stream of the device.
+inline bpa_status call_on_current(const DeviceObject& device, uint32_t op,
+                                  const bpa_tensor* const* inputs, uint32_t input_count,
+                                  const void* attributes, bpa_tensor** out_outputs,
+                                  uint32_t output_count) {
+  bpa_stream* stream = current_stream_of(device);
+  if (stream == nullptr) {
+    return bpa_op_call(nullptr, op, inputs, input_count, attributes, 0, out_outputs, output_count);
+  }
+  return bpa_op_call_on(stream, op, inputs, input_count, attributes, 0, out_outputs, output_count);
+}
+
+/// Device.new_stream.
+nb::object new_stream(nb::handle device);
+
+/// The handle of a Stream; NULL of None. Throws TypeError, naming `function`.
+bpa_stream* parse_stream(nb::handle object, const char* function);
+
+void bind_streams(nb::module_& module);
+
+}  // namespace bp::python
+
+#endif

@@ -15,6 +15,12 @@ struct ViewRequest {
   int64_t offset = 0;
 };
 
+/// As many elements as a tensor has at most: then their bytes can be counted.
+bool is_countable(const Dims& sizes) {
+  const auto count = checked_element_count(sizes);
+  return count && *count <= INT64_MAX / 16;
+}
+
 Result<ViewRequest> read_view(const int64_t* sizes, const int64_t* strides, uint32_t rank,
                               int64_t offset) {
   if (rank > BP_MAX_RANK) {
@@ -24,7 +30,7 @@ Result<ViewRequest> read_view(const int64_t* sizes, const int64_t* strides, uint
   if (rank > 0) BP_TRY(check_pointer(sizes, "sizes"));
   ViewRequest view{Dims(std::span(sizes, rank)), {}, offset};
   const bool is_negative = std::ranges::any_of(view.sizes, [](int64_t size) { return size < 0; });
-  if (is_negative || !checked_element_count(view.sizes)) {
+  if (is_negative || !is_countable(view.sizes)) {
     return bad_argument("sizes",
                         "are " + numbers_text(view.sizes) + ": negative or too large together");
   }
@@ -68,6 +74,70 @@ Result<Ref<Tensor>> make_view(const Tensor& base, const ViewRequest& view) {
   return base.view(view.sizes, view.strides, view.offset);
 }
 
+/// The same bytes, where an element becomes `parts` of them along a further axis.
+Result<ViewRequest> divided(const Tensor& base, int64_t parts) {
+  ViewRequest view{base.sizes(), {}, 0};
+  if (view.sizes.size() == BP_MAX_RANK) {
+    return bad_argument("tensor", "is " + base.describe() + ": no dimension is left for the parts");
+  }
+  view.sizes.push_back(parts);
+  if (!is_countable(view.sizes)) {
+    return bad_argument("tensor", "is " + base.describe() + ": too many parts together");
+  }
+  view.strides = contiguous_strides(view.sizes);
+  for (size_t i = 0; i < base.sizes().size() && base.element_count() > 0; ++i) {
+    if (view.sizes[i] > 1) view.strides[i] = base.strides()[i] * parts;
+  }
+  return view;
+}
+
+/// The same bytes, where `parts` elements of the last axis become one.
+Result<ViewRequest> joined(const Tensor& base, int64_t parts) {
+  ViewRequest view{base.sizes(), {}, 0};
+  const auto refuse = [&](const char* expected) {
+    return bad_argument("tensor", "is " + base.describe() + " with strides " +
+                                      numbers_text(base.strides()) + ", expected " + expected +
+                                      std::to_string(parts));
+  };
+  const bool is_empty = base.element_count() == 0;
+  if (view.sizes.empty() || view.sizes.back() != parts ||
+      (!is_empty && base.strides().back() != 1)) {
+    return refuse("a contiguous last axis of the parts of an element, ");
+  }
+  view.sizes.resize(view.sizes.size() - 1);
+  view.strides = contiguous_strides(view.sizes);
+  for (size_t i = 0; i < view.sizes.size() && !is_empty; ++i) {
+    if (view.sizes[i] <= 1) continue;
+    if (base.strides()[i] % parts != 0) return refuse("the others to be multiples of ");
+    view.strides[i] = base.strides()[i] / parts;
+  }
+  return view;
+}
+
+Result<Ref<Tensor>> make_view_as(const Tensor& base, uint32_t dtype) {
+  if (!is_dtype(dtype)) {
+    return bad_argument("dtype", "is " + std::to_string(dtype) + ", which is none");
+  }
+  if (dtype == base.dtype()) return base.view(base.sizes(), base.strides(), 0);
+  const uint32_t from = dtype_bits(base.dtype());
+  const uint32_t to = dtype_bits(dtype);
+  const bool is_bool = dtype == BP_DTYPE_BOOL || base.dtype() == BP_DTYPE_BOOL;
+  if (is_bool || std::min(from, to) < 8 || std::max(from, to) % std::min(from, to) != 0) {
+    return bad_argument("dtype", "is " + std::string(dtype_name(dtype)) +
+                                     ", which cannot show the bytes of " + base.describe());
+  }
+  ViewRequest view{base.sizes(), base.strides(), 0};
+  if (to < from) {
+    BP_TRY_ASSIGN(view, divided(base, from / to));
+  } else if (to > from) {
+    BP_TRY_ASSIGN(view, joined(base, to / from));
+  }
+  const bool is_aligned = base.abi().offset_bytes % (to / 8) == 0;
+  if (is_aligned) return base.view_as(dtype, view.sizes, view.strides, 0);
+  return bad_argument("tensor", "is " + base.describe() + ", whose memory is not aligned to " +
+                                    std::to_string(to / 8) + " bytes");
+}
+
 Status check_and_assign(Stream* given, Tensor* target, Tensor* source) {
   if (target->device() == nullptr) {
     return Status(BP_UNSUPPORTED, "argument target is " + target->describe() +
@@ -104,6 +174,16 @@ bpa_status bpa_tensor_view(bpa_tensor* tensor, const int64_t* sizes, const int64
     BP_TRY_ASSIGN(const bp::ViewRequest request, bp::read_view(sizes, strides, rank, offset));
     BP_TRY_ASSIGN(bp::Ref<bp::Tensor> view, bp::make_view(*base, request));
     if ((flags & BPA_TENSOR_READ_ONLY_BIT) != 0) view->forbid_writes();
+    return bp::give_tensor(std::move(view), out_view);
+  });
+}
+
+bpa_status bpa_tensor_view_as(bpa_tensor* tensor, uint32_t dtype, bpa_tensor** out_view) {
+  return guarded(out_view, 1, [&]() -> Status {
+    BP_TRY(bp::check_pointer(out_view, "out_view"));
+    BP_TRY_ASSIGN(const bp::Tensor* base, object_of(tensor, "tensor"));
+    BP_TRY(bp::check_open(*base));
+    BP_TRY_ASSIGN(bp::Ref<bp::Tensor> view, bp::make_view_as(*base, dtype));
     return bp::give_tensor(std::move(view), out_view);
   });
 }

@@ -59,10 +59,59 @@ TEST_P(ViewTest, View_OutsideOfItsBase_IsRefused) {
   EXPECT_EQ(refused(base, {3, 3}, {INT64_MIN, INT64_MAX}, 5), BP_INVALID_ARGUMENT);
   EXPECT_EQ(refused(base, {0}, {1}, INT64_MAX), BP_INVALID_ARGUMENT);
   EXPECT_EQ(refused(base, {-1}, {1}, 0), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(refused(base, {INT64_MAX / 8}, {0}, 0), BP_INVALID_ARGUMENT);
   // A view has no more than what it shows.
   EXPECT_EQ(refused(middle, {1}, {1}, 4), BP_INVALID_ARGUMENT);
   EXPECT_EQ(refused(middle, {1}, {1}, -1), BP_INVALID_ARGUMENT);
   EXPECT_EQ(middle.view({4}, {-1}, 3).to_vector<float>(), (Values{6, 5, 4, 3}));
+}
+
+TEST_P(ViewTest, ViewAs_HasTheBytesOfTheOther) {
+  const Tensor base = numbers(6);
+  const Tensor pairs = base.view({3, 2}, {2, 1});
+  const Tensor complex = pairs.view_as(BP_DTYPE_C64);
+  EXPECT_EQ(complex.sizes(), (std::vector<int64_t>{3}));
+  // A row of every other number, backwards, as pairs again.
+  const Tensor back = complex.view({2}, {-2}, 2).view_as(BP_DTYPE_F32);
+  EXPECT_EQ(back.sizes(), (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(back.to_vector<float>(), (Values{4, 5, 0, 1}));
+  back.assign(make({-1}, {}));
+  EXPECT_EQ(base.to_vector<float>(), (Values{-1, -1, 2, 3, -1, -1}));
+  const Tensor bits = numbers(2).view_as(BP_DTYPE_U32);
+  EXPECT_EQ(bits.to_vector<uint32_t>(), (std::vector<uint32_t>{0, 0x3f800000}));
+  EXPECT_EQ(bits.view_as(BP_DTYPE_U8).to_vector<uint8_t>(),
+            (std::vector<uint8_t>{0, 0, 0, 0, 0, 0, 0x80, 0x3f}));
+  EXPECT_EQ(numbers(1).view({}, {}).view_as(BP_DTYPE_I16).sizes(), (std::vector<int64_t>{2}));
+  const Tensor none = base.view({3, 0, 2}, {9, 9, 9}).view_as(BP_DTYPE_F64);
+  EXPECT_EQ(none.sizes(), (std::vector<int64_t>{3, 0}));
+  EXPECT_TRUE(
+      base.view({6}, {1}, 0, BPA_TENSOR_READ_ONLY_BIT).view_as(BP_DTYPE_I32).is_read_only());
+}
+
+TEST_P(ViewTest, ViewAs_OfNoWholeElements_IsRefused) {
+  const Tensor base = numbers(12);
+  std::string words;
+  const auto refused = [&](const Tensor& of, uint32_t dtype) {
+    return status_of([&] { of.view_as(dtype); }, &words);
+  };
+  EXPECT_EQ(refused(base, 999), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(refused(base, BP_DTYPE_BOOL), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(refused(base, BP_DTYPE_I4), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(refused(base, BP_DTYPE_F64), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(words,
+              testing::HasSubstr("expected a contiguous last axis of the parts of an element, 2"));
+  EXPECT_EQ(refused(base.view({3, 2}, {3, 1}), BP_DTYPE_F64), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(words,
+              testing::HasSubstr("with strides [3, 1], expected the others to be multiples of 2"));
+  EXPECT_EQ(refused(base.view({3, 2}, {4, 2}), BP_DTYPE_F64), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(refused(base.view({2}, {1}, 1), BP_DTYPE_F64), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(words, testing::HasSubstr("not aligned to 8 bytes"));
+  EXPECT_EQ(refused(base.view({}, {}), BP_DTYPE_F64), BP_INVALID_ARGUMENT);
+  const std::vector<int64_t> ones(BP_MAX_RANK, 1);
+  EXPECT_EQ(refused(base.view(ones, ones), BP_DTYPE_I16), BP_INVALID_ARGUMENT);
+  const Tensor repeated = base.view({INT64_MAX / 16}, {0});
+  EXPECT_EQ(refused(repeated, BP_DTYPE_U8), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(words, testing::HasSubstr("too many parts together"));
 }
 
 TEST_P(ViewTest, Assign_IsSeenByBaseAndViews) {

@@ -180,6 +180,14 @@ bpa_status tensor_view(const Objects& objects) {
   return status;
 }
 
+bpa_status tensor_view_as(const Objects& objects) {
+  bpa_tensor* view = kUntouched<bpa_tensor>;
+  const bpa_status status =
+      check_out(bpa_tensor_view_as(objects.tensor, BP_DTYPE_I32, &view), &view);
+  bpa_tensor_release(view);
+  return status;
+}
+
 /// Of itself: its values stay.
 bpa_status tensor_assign(const Objects& objects) {
   return bpa_tensor_assign(nullptr, objects.tensor, objects.tensor);
@@ -465,6 +473,7 @@ constexpr ApiCall kCalls[] = {
      tensor_to_device_from_host},
     {"bpa_tensor_get_info", "", true, BP_OK, BP_OK, BP_OK, tensor_get_info},
     {"bpa_tensor_view", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, tensor_view},
+    {"bpa_tensor_view_as", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, tensor_view_as},
     {"bpa_tensor_assign", "", true, BP_GONE, BP_POISONED, BP_DEVICE_LOST, tensor_assign},
     {"bpa_tensor_retain", "", false, BP_OK, BP_OK, BP_OK, tensor_retain},
     {"bpa_tensor_release", "", false, BP_OK, BP_OK, BP_OK, tensor_release},

@@ -43,6 +43,16 @@ bpa_status act_view(World& world) {
   return read_back(world,
                    bpa_tensor_view(world.inputs[0], kSizes, nullptr, 2, 0, 0, &world.outputs[0]));
 }
+
+bpa_status act_view_as(World& world) {
+  bpa_tensor* pairs = nullptr;
+  const bpa_status status = bpa_tensor_view_as(world.inputs[0], BP_DTYPE_I32, &pairs);
+  if (status != BP_OK) return status;
+  const bpa_status back = bpa_tensor_view_as(pairs, BP_DTYPE_F32, &world.outputs[0]);
+  bpa_tensor_release(pairs);
+  return read_back(world, back);
+}
+
 /// What is written over what a failure lost is there again.
 void prepare_target(World& world) {
   prepare_input(world);
@@ -118,6 +128,7 @@ constexpr Call kCalls[] = {
     {"tensor_get_info", false, false, prepare_input, act_get_info, check_nothing, drop_tensors,
      false, true},
     {"tensor_view", false, false, prepare_input, act_view, check_input, drop_tensors},
+    {"tensor_view_as", false, false, prepare_input, act_view_as, check_input, drop_tensors},
     {"tensor_assign", false, false, prepare_target, act_assign, check_input, drop_tensors},
     {"tensor_retain", false, false, prepare_input, act_retain, check_input, drop_tensors},
     {"tensor_release", true, false, prepare_input, act_release, check_nothing, drop_tensors, false,

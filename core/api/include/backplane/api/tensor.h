@@ -94,6 +94,15 @@ BPA_API bpa_status bpa_tensor_view(bpa_tensor* tensor, const int64_t* sizes, con
                                    uint32_t rank, int64_t offset, uint32_t flags,
                                    bpa_tensor** out_view);
 
+/* The bytes of a tensor as elements of another dtype. Of the same size: with the sizes and strides
+ * that it has. Of a smaller one: with a further, last axis over the parts of each element, as
+ * complex numbers have two. Of a larger one: without the last axis, which must be the parts of one
+ * element, each behind the other. A view of a read-only tensor is read-only. Errors:
+ * INVALID_ARGUMENT for dtypes whose sizes are no multiple, bool (whose bytes are 0 or 1) and dtypes
+ * below one byte, a last axis or strides that are not those of whole elements, an element that is
+ * not aligned, more dimensions than BP_MAX_RANK. */
+BPA_API bpa_status bpa_tensor_view_as(bpa_tensor* tensor, uint32_t dtype, bpa_tensor** out_view);
+
 /* Writes the values of `source` into the memory of `target`, whatever its strides: all its views
  * show them. A source of fewer dimensions, or with sizes of 1, is repeated. stream: of the target's
  * device; NULL: its default stream. A source that shares memory with the target is read before that

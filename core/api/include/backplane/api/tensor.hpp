@@ -151,6 +151,12 @@ class Tensor {
     return view(std::span(sizes.begin(), sizes.size()), std::span(strides.begin(), strides.size()),
                 offset, flags);
   }
+  /// The same bytes as another dtype, as bpa_tensor_view_as says.
+  Tensor view_as(uint32_t dtype) const {
+    bpa_tensor* view = nullptr;
+    detail::check(bpa_tensor_view_as(handle_, dtype, &view));
+    return adopt(view);
+  }
   /// Writes the values of `source` into this tensor's memory, as bpa_tensor_assign says.
   void assign(const Tensor& source) const {
     detail::check(bpa_tensor_assign(nullptr, handle_, source.handle_));

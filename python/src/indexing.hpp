@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// x[key] and x[key] = value: integers, slices, Ellipsis and None, all of which answer views.
+// x[key] and x[key] = value. Integers, slices, Ellipsis and None answer views; arrays of integers
+// and masks answer copies.
 #ifndef BACKPLANE_PYTHON_INDEXING_HPP
 #define BACKPLANE_PYTHON_INDEXING_HPP
 

@@ -37,8 +37,8 @@ class SignalHandlers {
       handler.is_known = sigaction(number, nullptr, &handler.action) == 0;
     }
   }
-  /// Answers which had changed, and whether one of those had a handler before.
-  std::bitset<NSIG> put_back(bool* out_were_set) const {
+  /// Answers which had changed, and whether one of those could not be put back.
+  std::bitset<NSIG> put_back(bool* out_are_gone) const {
     std::bitset<NSIG> changed;
     for (int number = 1; number < NSIG; ++number) {
       const Handler& before = handlers_[static_cast<size_t>(number)];
@@ -46,9 +46,8 @@ class SignalHandlers {
       if (!before.is_known || sigaction(number, nullptr, &now) != 0) continue;
       // Not the flags: the C library adds one of its own to what was ever set.
       if (before.action.sa_handler == now.sa_handler) continue;
-      sigaction(number, &before.action, nullptr);
+      if (sigaction(number, &before.action, nullptr) != 0) *out_are_gone = true;
       changed.set(static_cast<size_t>(number));
-      *out_were_set = *out_were_set || before.action.sa_handler != SIG_DFL;
     }
     return changed;
   }
@@ -79,10 +78,10 @@ struct Changes {
   bool locale = false;
   bool new_file_mask = false;
   std::bitset<NSIG> signals;
-  bool handlers_were_set = false;  // some of them
+  bool handlers_are_gone = false;  // some of them
 
   bool concern_the_application() const {
-    return folder_is_gone || locale || new_file_mask || handlers_were_set;
+    return folder_is_gone || locale || new_file_mask || handlers_are_gone;
   }
   /// What an application is to hear of; empty: nothing.
   std::string words() const {
@@ -121,7 +120,7 @@ class ProcessState {
     if (changes.locale) std::setlocale(LC_ALL, locale_.c_str());
     changes.new_file_mask = new_file_mask_ && new_file_mask_now() != new_file_mask_;
     if (changes.new_file_mask) umask(*new_file_mask_);
-    changes.signals = signals_.put_back(&changes.handlers_were_set);
+    changes.signals = signals_.put_back(&changes.handlers_are_gone);
     return changes;
   }
 
@@ -184,8 +183,8 @@ KeepProcessState::~KeepProcessState() {
   }
   [[maybe_unused]] const Status logged = contain([&] {
     const std::string told = changes.words();
-    // Drivers handle signals that had no handler as a matter of course; nothing of the
-    // application's was lost by that.
+    // Drivers handle signals as a matter of course, and an interpreter has handlers of its own
+    // before it loads them: once those are back, nothing of the application's is lost.
     const uint32_t level = changes.concern_the_application() ? BP_LOG_WARNING : BP_LOG_INFO;
     if (!told.empty()) log(level, "plugins changed " + told + "; that is put back");
   });

@@ -138,6 +138,7 @@ void check_process(const std::filesystem::path& folder) {
   std::signal(SIGSEGV, handle_crash);
   std::signal(SIGUSR1, [](int) { ++count_of_late; });
   umask(kFileMask);
+  if (row.action == std::string("handlers")) setenv("BACKPLANE_LOG", "info", 1);
   bpa_log_set_sink(note_line, nullptr);
   const auto folder = std::filesystem::current_path();
   const auto output =

@@ -61,9 +61,16 @@ void describe_memory(const std::shared_ptr<BufferHolder>& holder, const Dtype& d
   out_memory.dtype = &dtype;
   out_memory.first = static_cast<char*>(view.buf);
   out_memory.is_read_only = view.readonly != 0;
-  for (int i = 0; i < view.ndim; ++i) {
-    out_memory.sizes.push_back(view.shape[i]);
-    out_memory.strides_bytes.push_back(view.strides[i]);
+  out_memory.sizes.assign(view.shape, view.shape + view.ndim);
+  if (view.strides != nullptr) {
+    out_memory.strides_bytes.assign(view.strides, view.strides + view.ndim);
+  } else {  // of ctypes, also where they were asked for
+    int64_t stride = view.itemsize;
+    out_memory.strides_bytes.resize(out_memory.sizes.size());
+    for (size_t i = out_memory.sizes.size(); i-- > 0;) {
+      out_memory.strides_bytes[i] = stride;
+      stride *= out_memory.sizes[i];
+    }
   }
   std::shared_ptr<BufferHolder> kept = holder;
   out_memory.release = [kept]() mutable { kept.reset(); };
@@ -97,6 +104,11 @@ struct HostBuffer {
 };
 
 int get_buffer(PyObject* self, Py_buffer* out_view, int flags) {
+  if (!nb::inst_ready(self)) {
+    out_view->obj = nullptr;
+    PyErr_SetString(PyExc_BufferError, "the object was not made by its constructor");
+    return -1;
+  }
   HostBuffer& lent = *nb::inst_ptr<HostBuffer>(self);
   const TensorObject& tensor = lent.tensor();
   const bool is_writable = !tensor.is_read_only();

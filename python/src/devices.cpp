@@ -14,8 +14,8 @@
 #include "deferred.hpp"
 #include "gil.hpp"
 #include "interrupts.hpp"
-#include "streams.hpp"
 #include "logging.hpp"
+#include "streams.hpp"
 
 namespace bp::python {
 namespace {
@@ -95,7 +95,23 @@ std::vector<DeviceObject> list_devices(const std::shared_ptr<RuntimeState>& runt
   return devices;
 }
 
+/// What goes on as a C string must have no end before its end.
+const std::string& without_nul(const std::string& text, const char* where) {
+  if (text.find('\0') != std::string::npos) {
+    fail_invalid(std::string(where) + ": expected no NUL character, found one");
+  }
+  return text;
+}
+
+/// A C string would end at the first NUL.
+void refuse_nul(const std::string& text, const std::string& argument) {
+  if (text.find('\0') == std::string::npos) return;
+  fail_invalid(argument + ": expected no NUL character, found one in '" + text.c_str() + "...'");
+}
+
 DeviceObject find_device(const std::shared_ptr<RuntimeState>& runtime, const std::string& name) {
+  refuse_nul(name, "device: argument 'name'");
+  without_nul(name, "the name of a device");
   runtime->check_open();
   return describe(runtime, runtime->runtime().device(name));
 }
@@ -145,7 +161,7 @@ std::string option_text(nb::handle value, const std::string& name) {
 /// One folder or a list of them, each a str or a path object.
 std::string folders_text(nb::handle folders) {
   if (folders.is_none()) return {};
-  const nb::object to_text = nb::module_::import_("os").attr("fspath");
+  const nb::object to_text = nb::module_::import_("os").attr("fsdecode");
   if (!nb::isinstance<nb::list>(folders) && !nb::isinstance<nb::tuple>(folders)) {
     return nb::cast<std::string>(to_text(folders));
   }
@@ -163,11 +179,22 @@ std::shared_ptr<RuntimeState> runtime_from_python(nb::handle plugin_path, nb::ha
   made.plugin_path = folders_text(plugin_path);
   made.install_dir = folders_text(install_dir);
   if (!options.is_none()) {
-    for (auto [name, value] : nb::cast<nb::dict>(options)) {
+    if (!nb::isinstance<nb::dict>(options)) {
+      fail(PyExc_TypeError,
+           "Runtime: argument 'options': expected a dict, found " + name_of_type(options));
+    }
+    for (auto [name, value] : nb::borrow<nb::dict>(options)) {
+      if (!nb::isinstance<nb::str>(name)) {
+        fail(PyExc_TypeError,
+             "Runtime: argument 'options': expected names as str, found " + name_of_type(name));
+      }
       const auto text = nb::cast<std::string>(name);
       made.options[text] = option_text(value, text);
+      refuse_nul(text + made.options[text], "Runtime: argument 'options'");
     }
   }
+  refuse_nul(made.plugin_path, "Runtime: argument 'plugin_path'");
+  refuse_nul(made.install_dir, "Runtime: argument 'install_dir'");
   add_further_options(made);
   std::shared_ptr<RuntimeState> state;
   {

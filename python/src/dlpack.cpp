@@ -17,6 +17,7 @@ using dlpack::DLTensor;
 
 constexpr const char* kOldName = "dltensor";
 constexpr const char* kName = "dltensor_versioned";
+constexpr int64_t kMostReach = int64_t{1} << 56;  // bytes from an element to another of its axis
 
 /// What a capsule of ours keeps alive. Consumers may end it on any thread, without the GIL: it
 /// holds nothing of Python's.
@@ -116,6 +117,35 @@ bool is_cpu(nb::handle dl_device) {
 
 // --- Taking in ----------------------------------------------------------------------------------
 
+/// What a producer says is not to be believed: numbers that nothing can lie behind.
+void check_shape(const DLTensor& lent, uint32_t item_bytes) {
+  const auto refuse = [](const std::string& words) {
+    fail(PyExc_BufferError, "from_dlpack: the array has " + words);
+  };
+  if (lent.ndim < 0 || lent.ndim > static_cast<int32_t>(BP_MAX_RANK)) {
+    refuse(std::to_string(lent.ndim) + " dimensions, expected 0 to " + std::to_string(BP_MAX_RANK));
+  }
+  if (lent.ndim > 0 && lent.shape == nullptr) refuse("no shape");
+  int64_t bytes = item_bytes;
+  bool is_empty = false;
+  for (int32_t i = 0; i < lent.ndim; ++i) {
+    if (lent.shape[i] < 0) refuse("a size of " + std::to_string(lent.shape[i]));
+    is_empty = is_empty || lent.shape[i] == 0;
+  }
+  for (int32_t i = 0; i < lent.ndim && !is_empty; ++i) {
+    int64_t reach = 0;
+    const bool is_far = lent.strides != nullptr &&
+                        (__builtin_mul_overflow(lent.strides[i], int64_t{item_bytes}, &reach) ||
+                         __builtin_mul_overflow(reach, lent.shape[i], &reach) ||
+                         reach < -kMostReach || reach > kMostReach);
+    if (is_far || __builtin_mul_overflow(bytes, lent.shape[i], &bytes)) {
+      refuse("sizes or strides beyond any memory");
+    }
+  }
+  if (lent.byte_offset > static_cast<uint64_t>(kMostReach)) refuse("an offset beyond any memory");
+  if (!is_empty && lent.data == nullptr) refuse("elements, and no memory");
+}
+
 void describe(const DLTensor& lent, HostMemory& out_memory) {
   const Dtype* dtype = find_dlpack_dtype(lent.dtype.code, lent.dtype.bits, lent.dtype.lanes);
   if (dtype == nullptr) {
@@ -128,6 +158,7 @@ void describe(const DLTensor& lent, HostMemory& out_memory) {
     fail(PyExc_BufferError, "from_dlpack: the memory is of DLPack device type " +
                                 std::to_string(lent.device.device_type) + ", expected CPU (1)");
   }
+  check_shape(lent, dtype->item_bytes);
   out_memory.dtype = dtype;
   out_memory.first = static_cast<char*>(lent.data) + lent.byte_offset;
   out_memory.sizes.assign(lent.shape, lent.shape + lent.ndim);

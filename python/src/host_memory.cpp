@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_memory.hpp"
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -11,6 +12,8 @@
 
 namespace bp::python {
 namespace {
+
+std::atomic<int64_t> g_lent_to_queues{0};  // memories, as long as they are lent
 
 int64_t count_elements(std::span<const int64_t> sizes) {
   int64_t count = 1;
@@ -75,7 +78,14 @@ nb::object wrap(HostMemory& memory, nb::handle device) {
     (reach < 0 ? low : high) += reach;
     strides[i] = memory.strides_bytes[i] / memory.dtype->item_bytes;
   }
+  const auto& target = nb::cast<const DeviceObject&>(device);
   auto release = std::make_unique<std::function<void()>>(memory.release);
+  if (!target.is_inline) {
+    *release = [given = memory.release] {
+      --g_lent_to_queues;
+      given();
+    };
+  }
   bpa_wrap_args args{};
   args.struct_size = sizeof(args);
   args.flags = memory.is_read_only ? BPA_TENSOR_READ_ONLY_BIT : 0;
@@ -88,8 +98,9 @@ nb::object wrap(HostMemory& memory, nb::handle device) {
   args.deleter = give_back;
   args.user = release.get();
   bpa_tensor* made = nullptr;
-  check(bpa_tensor_wrap(nb::cast<const DeviceObject&>(device).device.handle(), &args, &made));
+  check(bpa_tensor_wrap(target.device.handle(), &args, &made));
   static_cast<void>(release.release());  // the deleter's now
+  if (!target.is_inline) ++g_lent_to_queues;
   memory.release = nullptr;
   return make_tensor(made, device);
 }
@@ -143,6 +154,10 @@ nb::object tensor_from_memory(HostMemory memory, nb::handle device, Copy copy,
     pack(memory, 0, memory.first, packed.get());
   }
   return tensor_from_values(*memory.dtype, memory.sizes, packed.get(), device);
+}
+
+bool release_may_wait(const DeviceObject& device) {
+  return !device.is_inline && device.is_host_memory && g_lent_to_queues.load() != 0;
 }
 
 void wait_for_writes(const TensorObject& tensor) {

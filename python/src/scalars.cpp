@@ -162,8 +162,11 @@ void store_int(nb::handle number, const Dtype& dtype, void* out_bytes) {
     PyErr_Clear();
   }
   if (!fits) {
-    fail(PyExc_OverflowError, "the int " + nb::cast<std::string>(nb::repr(number)) +
-                                  " is out of the range of " + dtype.name);
+    const nb::object digits = nb::steal(PyObject_Repr(number.ptr()));
+    PyErr_Clear();  // Python refuses to print thousands of digits
+    fail(PyExc_OverflowError,
+         (digits.is_valid() ? "the int " + nb::cast<std::string>(digits) : "such a long int") +
+             " is out of the range of " + dtype.name);
   }
   std::memcpy(out_bytes, &bits, dtype.item_bytes);
 }

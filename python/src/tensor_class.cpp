@@ -52,6 +52,12 @@ nb::object reduce(const TensorObject& tensor) {
                                        nb::str(tensor.device().name.c_str())));
 }
 
+/// Of Tensor.__new__, which would answer a tensor of nothing.
+PyObject* refuse_new(PyTypeObject*, PyObject*, PyObject*) {
+  PyErr_SetString(PyExc_TypeError, "Tensor: made by asarray, empty, zeros and their like only");
+  return nullptr;
+}
+
 using TensorClass = nb::class_<TensorObject>;
 
 void bind_properties(TensorClass& bound) {
@@ -132,6 +138,7 @@ void bind_tensors(nb::module_& module) {
   append_arithmetic_slots(slots);
   append_indexing_slots(slots);
   append_value_slots(slots);
+  slots.push_back({Py_tp_new, reinterpret_cast<void*>(refuse_new)});
   slots.push_back({0, nullptr});
   TensorClass bound(module, "Tensor", nb::type_slots(slots.data()), nb::is_final(),
                     nb::is_weak_referenceable(), "A strided view of values on a device.");

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "array_api.hpp"
 #include "backplane/ops.hpp"
 #include "gil.hpp"
 #include "operands.hpp"
@@ -58,9 +59,16 @@ nb::object call_one(uint32_t op, const TensorObject& tensor) {
   return call_operator(op, {&input, 1}, tensor, tensor.is_large());
 }
 
-/// The way of most calls: two tensors of one dtype, and nothing to prepare.
+/// The way of most calls: two tensors of one real dtype, and nothing to prepare.
 inline bool are_alike(PyObject* a, PyObject* b) {
-  return is_tensor(a) && is_tensor(b) && tensor_of(a).info().dtype == tensor_of(b).info().dtype;
+  return is_tensor(a) && is_tensor(b) && tensor_of(a).info().dtype == tensor_of(b).info().dtype &&
+         !is_complex(tensor_of(a).info().dtype);
+}
+
+/// Of complex numbers, whose operators are said in Python; name: of the elementwise function.
+nb::object call_two_complex(const char* name, const Operands& operands, const Dtype& dtype) {
+  return complex_function(name, operands.settled_object(0, dtype),
+                          operands.settled_object(1, dtype));
 }
 
 nb::object call_alike(uint32_t op, PyObject* a, PyObject* b) {
@@ -76,7 +84,11 @@ PyObject* arithmetic(PyObject* a, PyObject* b) {
     if (are_alike(a, b)) return call_alike(Op, a, b).release().ptr();
     Operands operands;
     if (!Operands::take(a, b, operands)) return not_implemented();
-    operands.unify(name_of(Op));
+    const Dtype& dtype = operands.promoted(name_of(Op));
+    if (is_complex(dtype.code)) {
+      return call_two_complex(name_of(Op), operands, dtype).release().ptr();
+    }
+    operands.unify(dtype);
     return call_two(Op, operands).release().ptr();
   });
 }
@@ -97,6 +109,9 @@ PyObject* true_divide(PyObject* a, PyObject* b) {
     Operands operands;
     if (!Operands::take(a, b, operands)) return not_implemented();
     const Dtype& found = operands.promoted("divide");
+    if (is_complex(found.code)) {
+      return call_two_complex("divide", operands, found).release().ptr();
+    }
     operands.unify(found.kind >= Kind::kFloat ? found : default_dtype(Kind::kFloat));
     return call_two(BP_OP_DIV, operands).release().ptr();
   });
@@ -166,6 +181,10 @@ PyObject* compare(PyObject* a, PyObject* b, int operation) {
     if (!Operands::take(a, b, operands)) return not_implemented();
     const Dtype& dtype = operands.promoted("comparison");
     const uint32_t op = comparison_operator(operation);
+    if (is_complex(dtype.code) && op == BP_OP_EQUAL) {
+      const char* name = operation == Py_NE ? "not_equal" : "equal";
+      return call_two_complex(name, operands, dtype).release().ptr();
+    }
     const bool orders_bools = dtype.kind == Kind::kBool && op != BP_OP_EQUAL;
     operands.unify(orders_bools ? dtype_row(BP_DTYPE_U8) : dtype);
     nb::object made = call_two(op, operands);
@@ -177,6 +196,9 @@ PyObject* compare(PyObject* a, PyObject* b, int operation) {
 PyObject* negative(PyObject* a) {
   return guarded([&]() -> PyObject* {
     const TensorObject& tensor = tensor_of(a);
+    if (is_complex(tensor.info().dtype)) {
+      return complex_function("negative", nb::borrow(a)).release().ptr();
+    }
     if (tensor.dtype().kind != Kind::kUint) return call_one(BP_OP_NEG, tensor).release().ptr();
     const bp::Tensor zero = scalar_for(tensor.device(), nb::int_(0), tensor.dtype());
     const bpa_tensor* const inputs[] = {zero.handle(), tensor.handle()};
@@ -189,7 +211,12 @@ PyObject* positive(PyObject* a) {
 }
 
 PyObject* absolute(PyObject* a) {
-  return guarded([&] { return call_one(BP_OP_ABS, tensor_of(a)).release().ptr(); });
+  return guarded([&] {
+    if (is_complex(tensor_of(a).info().dtype)) {
+      return complex_function("abs", nb::borrow(a)).release().ptr();
+    }
+    return call_one(BP_OP_ABS, tensor_of(a)).release().ptr();
+  });
 }
 
 PyObject* invert(PyObject* a) {

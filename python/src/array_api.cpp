@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "array_api.hpp"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -27,48 +26,11 @@ nb::object strided_view(nb::handle_t<TensorObject> x, nb::tuple shape, nb::tuple
   return view_of(tensor_of(x), sizes, steps, offset);
 }
 
-/// A tensor in the memory of another one under another dtype, which no view of the library has.
-struct Reinterpretation {
-  const Dtype* dtype;
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;
-};
-
-void release_base(void* base) { bpa_tensor_release(static_cast<bpa_tensor*>(base)); }
-
-nb::object wrap_again(const TensorObject& base, const Reinterpretation& as) {
-  const bpa_tensor_info& info = base.info();
-  base.device().check_open();
+nb::object view_as(const TensorObject& tensor, uint32_t dtype) {
+  tensor.device().check_open();
   bpa_tensor* made = nullptr;
-  if (base.element_count() == 0) {
-    check(bpa_tensor_create(base.device().device.handle(), as.dtype->code, as.sizes.data(),
-                            static_cast<uint32_t>(as.sizes.size()), &made));
-    return make_tensor(made, base.device_object());
-  }
-  uint64_t end = info.memory.offset_bytes + base.dtype().item_bytes;
-  for (size_t i = 0; i < info.rank; ++i) {
-    const int64_t step = std::max<int64_t>(info.strides[i], 0);  // others reach towards the start
-    end += static_cast<uint64_t>((info.sizes[i] - 1) * step) * base.dtype().item_bytes;
-  }
-  bpa_wrap_args args{};
-  args.struct_size = sizeof(args);
-  args.flags = info.flags & BPA_TENSOR_READ_ONLY_BIT;
-  args.memory = info.memory;
-  args.bytes = end;
-  args.dtype = as.dtype->code;
-  args.rank = static_cast<uint32_t>(as.sizes.size());
-  args.sizes = as.sizes.data();
-  args.strides = as.strides.data();
-  args.deleter = release_base;
-  args.user = base.handle();
-  bpa_tensor_retain(base.handle());
-  const bpa_status status = bpa_tensor_wrap(base.device().device.handle(), &args, &made);
-  if (status != BP_OK) {
-    const std::string words = bpa_last_error();  // before the release says something
-    bpa_tensor_release(base.handle());
-    throw Error(status, words);
-  }
-  return make_tensor(made, base.device_object());
+  check(bpa_tensor_view_as(tensor.handle(), dtype, &made));
+  return make_tensor(made, tensor.device_object());
 }
 
 /// Complex numbers as pairs of their parts along a further, last axis.
@@ -78,37 +40,31 @@ nb::object pairs_of(nb::handle_t<TensorObject> x) {
   if (dtype.kind != Kind::kComplex) {
     fail_invalid(std::string("pairs: expected a complex dtype, found ") + dtype.name);
   }
-  Reinterpretation as{find_dtype(Kind::kFloat, dtype.item_bytes / 2), {}, {}};
-  as.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-  for (const int64_t stride : tensor.strides()) as.strides.push_back(stride * 2);
-  as.sizes.push_back(2);
-  as.strides.push_back(1);
-  return wrap_again(tensor, as);
+  return view_as(tensor, find_dtype(Kind::kFloat, dtype.item_bytes / 2)->code);
 }
 
-/// The inverse, of contiguous pairs.
+/// The inverse.
 nb::object complex_of_pairs(nb::handle_t<TensorObject> x) {
   const TensorObject& tensor = tensor_of(x);
   const Dtype& dtype = tensor.dtype();
-  const bool is_pairs = (dtype.code == BP_DTYPE_F32 || dtype.code == BP_DTYPE_F64) &&
-                        !tensor.sizes().empty() && tensor.sizes().back() == 2 &&
-                        tensor.is_contiguous();
-  if (!is_pairs) {
-    fail_invalid("pairs: expected contiguous pairs of floats, found the shape " +
-                 shape_text(tensor.sizes()) + " of " + dtype.name);
+  if (dtype.code != BP_DTYPE_F32 && dtype.code != BP_DTYPE_F64) {
+    fail_invalid(std::string("pairs: expected float32 or float64, found ") + dtype.name);
   }
-  Reinterpretation as{find_dtype(Kind::kComplex, dtype.item_bytes * 2), {}, {}};
-  as.sizes.assign(tensor.sizes().begin(), tensor.sizes().end() - 1);
-  as.strides.resize(as.sizes.size());
-  int64_t step = 1;
-  for (size_t i = as.sizes.size(); i-- > 0;) {
-    as.strides[i] = step;
-    step *= as.sizes[i];
-  }
-  return wrap_again(tensor, as);
+  return view_as(tensor, find_dtype(Kind::kComplex, dtype.item_bytes * 2)->code);
 }
 
+nb::object complex_module() { return nb::module_::import_("backplane.array_api._complex"); }
+
 }  // namespace
+
+nb::object complex_function(const char* name, nb::object a, nb::object b) {
+  if (!b.is_valid()) return complex_module().attr("one")(name, a);
+  return complex_module().attr("two")(name, a, b);
+}
+
+nb::object complex_cast(nb::handle tensor, const Dtype& dtype) {
+  return complex_module().attr("cast")(tensor, dtype_object(dtype));
+}
 
 void bind_array_api(nb::module_& module) {
   module.def("_view", &strided_view, nb::arg("x"), nb::arg("shape"), nb::arg("strides"),

@@ -6,6 +6,7 @@
 // asarray, creation. Deleters of the library, which run on any thread, go through deferred.
 #include <nanobind/nanobind.h>
 
+#include "array_api.hpp"
 #include "buffers.hpp"
 #include "cancels.hpp"
 #include "completions.hpp"
@@ -29,6 +30,7 @@ NB_MODULE(bound_core, module) {
   bp::python::bind_devices(module);
   bp::python::bind_tensors(module);
   bp::python::bind_buffers(module);
+  bp::python::bind_array_api(module);
   bp::python::bind_creation(module);
   bp::python::bind_streams(module);
   bp::python::bind_cancels(module);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gil.hpp"
+#include "host_memory.hpp"
 #include "scalars.hpp"
 
 namespace bp::python {
@@ -139,6 +140,14 @@ bp::Tensor Operands::settled(size_t i) const {
   if (!side.is_tensor) return side.scalar.to(first_tensor().device().device);
   bpa_tensor_retain(tensor_of(side.object).handle());
   return bp::Tensor::adopt(tensor_of(side.object).handle());
+}
+
+nb::object Operands::settled_object(size_t i, const Dtype& dtype) const {
+  const Operand& side = sides_[i];
+  if (side.is_tensor) return cast_to(side.object, dtype);
+  alignas(16) char bytes[16] = {};
+  encode_number(side.object, dtype, bytes);
+  return tensor_from_values(dtype, {}, bytes, first_tensor().device_object());
 }
 
 bool Operands::is_large() const {

@@ -90,10 +90,16 @@ void bind_methods(TensorClass& bound) {
           nb::arg("dtype").none(), nb::kw_only(), nb::arg("copy") = true)
       .def(
           "to_device",
-          [](nb::handle_t<TensorObject> self, nb::handle device) {
+          [](nb::handle_t<TensorObject> self, nb::handle device, nb::handle stream) {
+            if (!stream.is_none()) {
+              throw Error(BP_UNSUPPORTED,
+                          "to_device: argument 'stream': expected None: values "
+                          "move in the order of the tensor's own work");
+            }
             return moved_to(self, parse_device(device, "to_device"));
           },
-          nb::arg("device").none(), "The same values on another device.")
+          nb::arg("device").none(), nb::kw_only(), nb::arg("stream") = nb::none(),
+          "The same values on another device.")
       .def(
           "numpy",
           [](nb::handle_t<TensorObject> self, nb::handle copy) {
@@ -120,6 +126,12 @@ void bind_protocols(TensorClass& bound) {
            nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(),
            nb::arg("copy") = nb::none())
       .def("__dlpack_device__", &dlpack_device)
+      .def(
+          "__array_namespace__",
+          [](nb::handle_t<TensorObject>, nb::handle api_version) {
+            return nb::module_::import_("backplane.array_api").attr("_namespace")(api_version);
+          },
+          nb::kw_only(), nb::arg("api_version") = nb::none())
       .def("__complex__",
            [](const TensorObject& self) {
              const nb::object value = item_of(self);

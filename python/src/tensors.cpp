@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "array_api.hpp"
 #include "backplane/ops.hpp"
 #include "deferred.hpp"
 #include "gil.hpp"
@@ -98,6 +99,7 @@ nb::object cast_to(nb::handle tensor, const Dtype& dtype) {
   const TensorObject& self = tensor_of(tensor);
   if (self.info().dtype == dtype.code) return nb::borrow(tensor);
   self.device().check_open();
+  if (is_complex(self.info().dtype) || is_complex(dtype.code)) return complex_cast(tensor, dtype);
   bp_attrs_cast attributes = bp_attrs_cast_defaults();
   attributes.to = dtype.code;
   const bpa_tensor* input = self.handle();

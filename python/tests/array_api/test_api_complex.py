@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of complex tensors, and special values of complex functions by hand."""
+
+import cmath
+import math
+import operator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import backplane as bp
+import backplane.array_api as xp
+import support
+from support import assert_close, assert_equal, on
+
+DEVICES = st.sampled_from(support.DEVICES)
+INF, NAN = math.inf, math.nan
+
+
+@given(data=st.data())
+def test_operators(data):
+    a, b = data.draw(support.pairs(support.COMPLEX_FLOATING, low=0.5, high=4))
+    device = data.draw(DEVICES)
+    x, y = on(device, a), on(device, b)
+    for call in (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow):
+        expected = call(a.astype("complex128"), b.astype("complex128")).astype(a.dtype)
+        assert_close(call(x, y), expected, 256, scale=abs(expected).max(initial=1))
+        number = complex(1.5, -0.5)
+        expected = call(a.astype("complex128"), number).astype(a.dtype)
+        assert_close(call(x, number), expected, 64, scale=abs(expected).max(initial=1))
+        assert call(2.0, x).dtype == a.dtype
+    assert_equal(x == y, a == b)
+    assert_equal(x != y, a != b)
+    assert_equal(-x, -a)
+    assert_close(abs(x), abs(a), 4)
+    real = on(device, a.real.copy())
+    assert_equal(real + 1j, (a.real + 1j).astype(a.dtype))
+    assert_equal(real + y, (a.real + b).astype(a.dtype))
+
+
+def test_in_place(device):
+    x = on(device, np.asarray([1 + 1j, 2], "complex64"))
+    view = x[:1]
+    view *= 2j
+    x += 1
+    assert x.tolist() == [-1 + 2j, 3]
+    with pytest.raises(ValueError, match="the result is complex64"):
+        bp.ones(2, device=device).__iadd__(1j)
+
+
+def test_no_order(device):
+    x = bp.ones(2, dtype="complex64", device=device)
+    for call in (operator.lt, operator.ge, operator.mod, operator.floordiv, operator.and_):
+        with pytest.raises(ValueError, match="complex64|c64"):
+            call(x, x)
+    with pytest.raises(ValueError, match="c64"):
+        ~x
+
+
+# name: argument, result; None: any sign, or any number.
+CASES = {
+    "abs": [(complex(INF, NAN), INF), (complex(NAN, -INF), INF), (complex(3, 4), 5)],
+    "acosh": [
+        (complex(0, 0), complex(0, math.pi / 2)),
+        (complex(INF, 1), complex(INF, 0)),
+        (complex(-INF, 1), complex(INF, math.pi)),
+        (complex(-INF, INF), complex(INF, 3 * math.pi / 4)),
+        (complex(INF, NAN), complex(INF, NAN)),
+        (complex(0, NAN), complex(NAN, math.pi / 2)),
+    ],
+    "asinh": [
+        (complex(0, 0), complex(0, 0)),
+        (complex(1, INF), complex(INF, math.pi / 2)),
+        (complex(INF, 1), complex(INF, 0)),
+        (complex(INF, INF), complex(INF, math.pi / 4)),
+        (complex(INF, NAN), complex(INF, NAN)),
+        (complex(NAN, 0), complex(NAN, 0)),
+    ],
+    "atanh": [
+        (complex(0, NAN), complex(0, NAN)),
+        (complex(1, 0), complex(INF, 0)),
+        (complex(1, INF), complex(0, math.pi / 2)),
+        (complex(INF, 1), complex(0, math.pi / 2)),
+        (complex(INF, NAN), complex(0, NAN)),
+    ],
+    "cosh": [
+        (complex(0, 0), complex(1, 0)),
+        (complex(0, INF), complex(NAN, 0)),
+        (complex(INF, 0), complex(INF, 0)),
+        (complex(INF, INF), complex(INF, NAN)),
+        (complex(NAN, 0), complex(NAN, 0)),
+    ],
+    "exp": [
+        (complex(0, 0), complex(1, 0)),
+        (complex(INF, 0), complex(INF, 0)),
+        (complex(-INF, 1), complex(0, 0)),
+        (complex(-INF, INF), complex(0, 0)),
+        (complex(INF, INF), complex(INF, NAN)),
+        (complex(NAN, 0), complex(NAN, 0)),
+        (complex(1, INF), complex(NAN, NAN)),
+    ],
+    "log": [
+        (complex(-0.0, 0), complex(-INF, math.pi)),
+        (complex(0, 0), complex(-INF, 0)),
+        (complex(1, INF), complex(INF, math.pi / 2)),
+        (complex(-INF, 1), complex(INF, math.pi)),
+        (complex(INF, 1), complex(INF, 0)),
+        (complex(-INF, INF), complex(INF, 3 * math.pi / 4)),
+        (complex(INF, NAN), complex(INF, NAN)),
+    ],
+    "sign": [(complex(0, 0), complex(0, 0)), (complex(3, -4), complex(0.6, -0.8))],
+    "sinh": [
+        (complex(0, 0), complex(0, 0)),
+        (complex(0, INF), complex(0, NAN)),
+        (complex(INF, 0), complex(INF, 0)),
+        (complex(INF, INF), complex(INF, NAN)),
+        (complex(NAN, 0), complex(NAN, 0)),
+    ],
+    "sqrt": [
+        (complex(0, 0), complex(0, 0)),
+        (complex(-0.0, 0), complex(0, 0)),
+        (complex(1, INF), complex(INF, INF)),
+        (complex(NAN, INF), complex(INF, INF)),
+        (complex(-INF, 1), complex(0, INF)),
+        (complex(INF, 1), complex(INF, 0)),
+        (complex(-INF, NAN), complex(NAN, INF)),
+        (complex(INF, NAN), complex(INF, NAN)),
+        (complex(-4, 0), complex(0, 2)),
+        (complex(-4, -0.0), complex(0, -2)),
+    ],
+    "tanh": [
+        (complex(0, 0), complex(0, 0)),
+        (complex(INF, 1), complex(1, 0)),
+        (complex(-INF, INF), complex(-1, 0)),
+        (complex(1, INF), complex(NAN, NAN)),
+        (complex(30, INF), complex(NAN, NAN)),
+        (complex(NAN, 0), complex(NAN, 0)),
+    ],
+}
+
+
+def agree(found, wanted):
+    if math.isnan(wanted):
+        return math.isnan(found)
+    return found == wanted or math.isclose(found, wanted, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", support.COMPLEX_FLOATING)
+@pytest.mark.parametrize("name", CASES)
+def test_special_values(device, name, dtype):
+    arguments, expected = zip(*CASES[name])
+    found = getattr(xp, name)(bp.asarray(arguments, dtype=dtype, device=device)).tolist()
+    for argument, one, wanted in zip(arguments, found, expected):
+        one, wanted = complex(one), complex(wanted)
+        assert agree(one.real, wanted.real) and agree(one.imag, wanted.imag), (argument, one)
+
+
+FUNCTIONS = ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "log"]
+FUNCTIONS += ["log10", "sin", "sinh", "sqrt", "tan", "tanh"]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_signs_of_zeros_and_branch_cuts(device, name):
+    """Against Python's cmath, which keeps to C, on both sides of each axis."""
+    parts = (-2.5, -0.5, -0.0, 0.0, 0.5, 2.5)
+    arguments = [complex(x, y) for x in parts for y in parts]
+    defined = [z for z in arguments if _cmath(name, z) is not None]
+    found = getattr(xp, name)(bp.asarray(defined, dtype="complex128", device=device)).tolist()
+    for z, one in zip(defined, found):
+        wanted = _cmath(name, z)
+        assert abs(one - wanted) <= 1e-14 * max(abs(wanted), 1), (z, one, wanted)
+
+
+def _cmath(name, z):
+    try:
+        return getattr(cmath, name)(z)
+    except ValueError:
+        return None  # at a pole
+
+
+@pytest.mark.parametrize("name", ["abs", "log", "sqrt", "asinh", "acosh", "atanh", "divide"])
+@pytest.mark.parametrize("dtype", support.COMPLEX_FLOATING)
+def test_large_and_small_numbers(device, name, dtype):
+    """No square overflows or vanishes on the way."""
+    part = np.finfo(dtype).dtype.type
+    large, small = part(np.finfo(dtype).max / 4), part(np.finfo(dtype).tiny * 4)
+    x = np.asarray([complex(large, large), complex(-large, 1), complex(1, large)], dtype)
+    if name in ("abs", "sqrt", "divide"):
+        x = np.append(x, np.asarray([complex(small, small)], dtype))
+    arguments = (x, x) if name == "divide" else (x,)
+    function = {"asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh}.get(name)
+    function = function or getattr(np, name)
+    expected = function(*(v.astype("clongdouble") for v in arguments))
+    found = getattr(xp, name)(*(on(device, v) for v in arguments)).numpy()
+    assert np.isfinite(found).all()
+    tolerance = np.finfo(dtype).eps * 64
+    error = np.abs(found.astype(expected.dtype) - expected)
+    assert np.all(error <= tolerance * np.maximum(np.abs(expected), 0 if name != "atanh" else 1))
+
+
+@given(data=st.data())
+def test_pairs_share_memory(data):
+    x = data.draw(support.arrays(support.COMPLEX_FLOATING))
+    tensor = on(data.draw(DEVICES), x)
+    for view in (tensor, tensor.T, xp.flip(tensor)):
+        assert_equal(xp.real(view), view.numpy().real)
+        assert_equal(xp.imag(view), view.numpy().imag)
+        assert_equal(xp.conj(view), view.numpy().conj())

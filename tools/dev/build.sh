@@ -4,8 +4,9 @@
 
 presets=(release clang asan tsan fuzz coverage dev)
 job_count=""
-# Further settings of the release build, by who needs more of it.
+# Further settings of these builds, by who needs more of them.
 release_settings=()
+asan_settings=()
 
 # A compiler process of this tree takes up to about 1.5 GB under the sanitizers: a small machine
 # must not swap.
@@ -23,6 +24,7 @@ default_job_count() {
 configure_preset() {
   local preset=$1 cache="build/$1/CMakeCache.txt" home="" compiler="" fresh=() settings=()
   [[ $preset != release ]] || settings=("${release_settings[@]}")
+  [[ $preset != asan ]] || settings=("${asan_settings[@]}")
   if [[ -f $cache ]]; then
     home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache")
     compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$cache")

@@ -16,6 +16,7 @@ command_test() {
   ensure_python tools/requirements-build.txt tools/requirements-test.txt \
     tools/requirements-python.txt
   release_settings=(-DBP_BUILD_PYTHON=ON)
+  [[ $suite != full ]] || asan_settings=(-DBP_BUILD_PYTHON=ON)
 
   test_preset release quick
   if [[ $suite != quick ]]; then
@@ -23,6 +24,7 @@ command_test() {
     test_preset asan quick
   fi
   if [[ $suite == full ]]; then
+    test_preset asan full all '^python_'
     test_preset clang quick
     test_preset tsan quick
     test_preset fuzz full fuzzers
@@ -39,7 +41,8 @@ command_test() {
   ((failed_count == 0)) || exit "$exit_failed"
 }
 
-# test_preset PRESET LABEL [TARGET]: a build that fails counts as one failure.
+# test_preset PRESET LABEL [TARGET [NAMES]]: a build that fails counts as one failure. NAMES is an
+# expression: of the others the run is left to other builds.
 test_preset() {
   local preset=$1 label=$2
   if ! build_preset "$preset" "${3:-all}"; then
@@ -54,7 +57,7 @@ test_preset() {
   rm -f "$junit"
   live_step "Test $preset ($label)" \
     "run one again: ctest --test-dir build/$preset -R NAME --output-on-failure" \
-    run_ctest "$preset" "$label" "$root/$junit" || true
+    run_ctest "$preset" "$label" "$root/$junit" "${4:-.}" || true
   count_results "$root/$junit"
   add_lines failure_lines "$venv/bin/python" tools/dev/list_failures.py "$root/$junit"
   add_lines table_lines "$venv/bin/python" tools/dev/table_totals.py "build/$preset" "$started"
@@ -81,8 +84,8 @@ report_left_out() {  # report_left_out SUITE
 
 # Two tests more than there are processors, for many of them wait for a deadline to pass. The end of
 # each program's output is kept: GoogleTest's own sums stand there.
-run_ctest() {  # run_ctest PRESET LABEL JUNIT
-  env -u OMP_NUM_THREADS ctest --test-dir "build/$1" -L "^$2\$" -j "$(($(nproc) + 2))" \
+run_ctest() {  # run_ctest PRESET LABEL JUNIT NAMES
+  env -u OMP_NUM_THREADS ctest --test-dir "build/$1" -L "^$2\$" -R "$4" -j "$(($(nproc) + 2))" \
     --output-on-failure --no-tests=error --output-junit "$3" \
     --test-output-truncation head --test-output-size-passed 4096
 }

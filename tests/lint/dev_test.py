@@ -41,7 +41,7 @@ class Usage(unittest.TestCase):
     def test_help(self):
         result = run_dev("--help")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        for command in ("run", "test", "build", "bench", "models", "format", "clean"):
+        for command in ("run", "test", "build", "bench", "models", "wheel", "format", "clean"):
             self.assertIn(f"\n  {command}", result.stdout)
 
     def test_nothing_given(self):
@@ -55,6 +55,7 @@ class Usage(unittest.TestCase):
 
     def test_words_that_do_not_go_together(self):
         self.assert_refused(["run", "cpu"], "run takes no argument", "'cpu'")
+        self.assert_refused(["wheel", "cpu"], "wheel takes no argument", "'cpu'")
         self.assert_refused(["build", "asan", "tsan"], "one preset at most")
         self.assert_refused(["run", "--check"], "--check goes with format")
         self.assert_refused(["run", "--all"], "--all goes with clean")

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# The smaller commands: bench, models, format, clean.
+# The smaller commands: bench, models, wheel, format, clean.
 
 # bench ccl: the speed of collectives.
 bench_ccl() {
@@ -95,6 +95,15 @@ ensure_yardstick() {
     -r "$file"; then
     printf '%s\n' "$hash" >"$stamp"
   fi
+}
+
+# wheel: the Python package for other machines.
+command_wheel() {
+  ensure_packages build test
+  ensure_python tools/requirements-build.txt tools/requirements-python.txt
+  build_preset release backplane_product || exit "$exit_failed"
+  live_step "Make the wheel" "read the error above" \
+    "$venv/bin/python" -B python/make_wheel.py build/release build/wheel || exit "$exit_failed"
 }
 
 # models digits: the example's model, which is committed, from scratch. models [DIR]: those of

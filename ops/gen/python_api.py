@@ -132,17 +132,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Optional, Union
 
-from ._core import Device, Dtype, Tensor, call_operator as _call
+from ._core import Device, Dtype, Tensor, call_operator
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     _Number = Union[builtins.bool, int, float, complex]
     _Value = Union[Tensor, _Number]
     _Numbers = Union[Tensor, int, float, Sequence[int], Sequence[float]]
     _Ints = Union[int, Sequence[int]]
     _DtypeLike = Union[Dtype, str, type]
+
+_call: Callable[..., Tensor] = call_operator
+_call_many: Callable[..., tuple[Tensor, ...]] = call_operator
 '''
 
 _ANNOTATIONS = {
@@ -231,9 +234,11 @@ def _function(op):
     arguments += [f"{a.name}={a.name}" for a in op.attributes]
     if _all_host(op):
         arguments.append("device=device")
-    call = c_code.wrap_parameters("    return _call", arguments, "\n")
+    function = "_call_many" if op.outputs[0].variadic else "_call"
+    call = c_code.wrap_parameters(f"    return {function}", arguments, "\n")
     if _has_class(op):
-        call = c_code.wrap_parameters(f"    return {_returns(op)}._make(_call", arguments, ")\n")
+        head_of_call = f"    return {_returns(op)}._make(_call_many"
+        call = c_code.wrap_parameters(head_of_call, arguments, ")\n")
     return f"\n\n{head}{_docstring(op)}{call}"
 
 

@@ -35,7 +35,7 @@ from ._core import (
 )
 from ._core import (
     bfloat16,
-    bool,
+    bool as bool,  # not in a star import: that must not hide Python's own
     complex64,
     complex128,
     float8_e4m3fn,
@@ -69,18 +69,66 @@ __version__ = _core.__version__
 TYPE_CHECKING = False  # what type checkers take for true; the module typing takes time to import
 if TYPE_CHECKING:
     from . import ops
+else:
+    _LATER = ("ops",)  # modules that are imported when first asked for
 
-_LATER = ("ops",)  # modules that are imported when first asked for
+    def __getattr__(name):
+        if name in _LATER:
+            import importlib
+
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
-def __getattr__(name):
-    if name in _LATER:
-        import importlib
-
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-
-
-# A star import must not hide Python's own bool.
-_HIDDEN = ("bool", "TYPE_CHECKING")
-__all__ = [name for name in dir() if not name.startswith("_") and name not in _HIDDEN]
+# Written out for type checkers.
+__all__ = [
+    "Cancel",
+    "CancelledError",
+    "Device",
+    "Dtype",
+    "Error",
+    "InvalidArgumentError",
+    "OutOfMemoryError",
+    "Runtime",
+    "Session",
+    "Stream",
+    "Tensor",
+    "TimedOutError",
+    "UnsupportedError",
+    "asarray",
+    "bfloat16",
+    "complex128",
+    "complex64",
+    "current_stream",
+    "default_runtime",
+    "device",
+    "devices",
+    "dtype",
+    "empty",
+    "empty_like",
+    "float16",
+    "float32",
+    "float64",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "from_dlpack",
+    "full",
+    "full_like",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "load",
+    "ones",
+    "ones_like",
+    "ops",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
+    "zeros",
+    "zeros_like",
+]

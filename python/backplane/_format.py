@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """How tensors print: their values, summarised where there are many, their dtype and device."""
 
+from __future__ import annotations
+
+from . import _core
 from ._errors import Error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Union
+
+    _Rows = Union[None, str, list["_Rows"]]  # None stands for what is left out
 
 _MOST_ELEMENTS = 1000  # more are summarised
 _EDGE = 3  # of a long axis, so many at each end
 
 
-def _number(value, digits):
+def _number(value: Any, digits: int) -> str:
     if isinstance(value, bool) or isinstance(value, int):
         return str(value)
     if isinstance(value, complex):
@@ -18,8 +27,8 @@ def _number(value, digits):
     return text if any(mark in text for mark in ".en") else text + "."
 
 
-def _rows(tensor, digits, summarise):
-    """Nested lists of texts; None stands for what is left out."""
+def _rows(tensor: _core.Tensor, digits: int, summarise: bool) -> _Rows:
+    """Nested lists of texts."""
     if tensor.ndim == 0:
         return _number(tensor.item(), digits)
     length = tensor.shape[0]
@@ -32,18 +41,18 @@ def _rows(tensor, digits, summarise):
         return [*first, None, *last]
     if not is_long:
         return [_rows(tensor[i], digits, summarise) for i in range(length)]
-    first = [_rows(tensor[i], digits, summarise) for i in range(_EDGE)]
-    last = [_rows(tensor[i], digits, summarise) for i in range(length - _EDGE, length)]
-    return [*first, None, *last]
+    above = [_rows(tensor[i], digits, summarise) for i in range(_EDGE)]
+    below = [_rows(tensor[i], digits, summarise) for i in range(length - _EDGE, length)]
+    return [*above, None, *below]
 
 
-def _width(rows):
+def _width(rows: _Rows) -> int:
     if isinstance(rows, list):
         return max((_width(row) for row in rows), default=0)
     return 0 if rows is None else len(rows)
 
 
-def _join(rows, width, indent):
+def _join(rows: _Rows, width: int, indent: int) -> str:
     if rows is None:
         return "..."
     if not isinstance(rows, list):
@@ -54,7 +63,7 @@ def _join(rows, width, indent):
     return "[" + ", ".join(_join(row, width, indent) for row in rows) + "]"
 
 
-def describe(tensor):
+def describe(tensor: _core.Tensor) -> str:
     """repr of a tensor. Never raises for a device that is gone: then it says why."""
     tail = f"dtype={tensor.dtype}, device='{tensor.device}'"
     if tensor.size == 0:

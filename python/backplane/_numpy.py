@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors as NumPy arrays. The one place that imports NumPy, when first asked for an array."""
 
+from __future__ import annotations
+
 from . import _core
 from ._errors import InvalidArgumentError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-_dtypes = {}  # by our dtype
+    from numpy.typing import NDArray
 
 
-def _numpy_dtype(numpy, dtype):
+_dtypes: dict[_core.Dtype, Any] = {}  # NumPy's, by ours
+
+
+def _numpy_dtype(numpy: Any, dtype: _core.Dtype) -> Any:
     """NumPy's own of a dtype; ml_dtypes has those that NumPy lacks."""
     found = _dtypes.get(dtype)
     if found is None:
@@ -16,7 +24,7 @@ def _numpy_dtype(numpy, dtype):
     return found
 
 
-def _find_dtype(numpy, name):
+def _find_dtype(numpy: Any, name: str) -> Any:
     try:
         return numpy.dtype(name)
     except TypeError:
@@ -30,7 +38,7 @@ def _find_dtype(numpy, name):
     return numpy.dtype(getattr(ml_dtypes, name))
 
 
-def to_numpy(tensor, copy=None):
+def to_numpy(tensor: _core.Tensor, copy: bool | None = None) -> NDArray[Any]:
     """See Tensor.numpy."""
     import numpy
 
@@ -47,7 +55,7 @@ def to_numpy(tensor, copy=None):
     return array
 
 
-def to_array(tensor, dtype=None, copy=None):
+def to_array(tensor: _core.Tensor, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
     """See Tensor.__array__: NumPy's protocol."""
     array = to_numpy(tensor, copy)
     if dtype is None or array.dtype == dtype:

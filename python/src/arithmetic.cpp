@@ -9,6 +9,7 @@
 #include "gil.hpp"
 #include "operands.hpp"
 #include "scalars.hpp"
+#include "streams.hpp"
 
 namespace bp::python {
 namespace {
@@ -287,7 +288,8 @@ void assign_values(const TensorObject& target, nb::handle source) {
   const nb::object converted = cast_to(source, target.dtype());
   std::optional<WithoutGil> release;
   if (target.is_large()) release.emplace();
-  check(bpa_tensor_assign(nullptr, target.handle(), tensor_of(converted).handle()));
+  check(bpa_tensor_assign(current_stream_of(target.device()), target.handle(),
+                          tensor_of(converted).handle()));
 }
 
 void append_arithmetic_slots(std::vector<PyType_Slot>& slots) {

@@ -10,6 +10,7 @@
 #include "gil.hpp"
 #include "operands.hpp"
 #include "scalars.hpp"
+#include "streams.hpp"
 
 namespace bp::python {
 namespace {
@@ -52,7 +53,7 @@ nb::object filled(std::span<const int64_t> sizes, nb::handle value, const Dtype&
   const bp::Tensor scalar = scalar_for(tensor.device(), value, dtype);
   std::optional<WithoutGil> release;
   if (tensor.is_large()) release.emplace();
-  check(bpa_tensor_assign(nullptr, tensor.handle(), scalar.handle()));
+  check(bpa_tensor_assign(current_stream_of(tensor.device()), tensor.handle(), scalar.handle()));
   release.reset();
   return made;
 }

@@ -10,6 +10,7 @@
 #include "indexing_values.hpp"
 #include "operands.hpp"
 #include "scalars.hpp"
+#include "streams.hpp"
 #include "tensors.hpp"
 
 namespace bp::python {
@@ -63,7 +64,7 @@ void assign_to_view(const TensorObject& view, nb::handle value) {
   const bp::Tensor values = with_rank_at_most(values_for(view, value), view.sizes().size());
   std::optional<WithoutGil> release;
   if (view.is_large()) release.emplace();
-  check(bpa_tensor_assign(nullptr, view.handle(), values.handle()));
+  check(bpa_tensor_assign(current_stream_of(view.device()), view.handle(), values.handle()));
 }
 
 int assign_subscript(PyObject* self, PyObject* key, PyObject* value) {

@@ -3,7 +3,9 @@
 // The extension backplane._core: thin bindings over the public C API, in this order of files:
 // errors, dtypes, scalars (single values), devices (runtimes too), tensors, operands and
 // arithmetic, ops (any operator by its id), indexing, values, host_memory with buffers and dlpack,
-// asarray, creation. Deleters of the library, which run on any thread, go through deferred.
+// asarray, creation, streams, sessions (load, runs and their arguments, cancels, completions).
+// Deleters of the library, which run on any thread, go through deferred; waits that Ctrl-C ends,
+// through interrupts.
 #include <nanobind/nanobind.h>
 
 #include "array_api.hpp"

@@ -8,6 +8,7 @@
 #include "gil.hpp"
 #include "host_memory.hpp"
 #include "scalars.hpp"
+#include "streams.hpp"
 
 namespace bp::python {
 namespace {
@@ -74,7 +75,8 @@ bp::Tensor scalar_for(const DeviceObject& device, nb::handle number, const Dtype
   alignas(16) char bytes[16] = {};
   encode_number(number, dtype, bytes);
   bpa_tensor* handle = nullptr;
-  bpa_device* where = device.is_inline ? device.device.handle() : nullptr;
+  const bool is_done_at_once = device.is_inline && current_stream_of(device) == nullptr;
+  bpa_device* where = is_done_at_once ? device.device.handle() : nullptr;
   check(bpa_tensor_from_host(where, dtype.code, nullptr, 0, bytes, dtype.item_bytes, &handle));
   return bp::Tensor::adopt(handle);
 }
@@ -164,9 +166,9 @@ nb::object call_operator(uint32_t op, std::span<const bpa_tensor* const> inputs,
   const auto count = static_cast<uint32_t>(inputs.size());
   if (is_large && device.is_inline) {
     const WithoutGil release;
-    check(bpa_op_call(nullptr, op, inputs.data(), count, nullptr, 0, &made, 1));
+    check(call_on_current(device, op, inputs.data(), count, nullptr, &made, 1));
   } else {
-    check(bpa_op_call(nullptr, op, inputs.data(), count, nullptr, 0, &made, 1));
+    check(call_on_current(device, op, inputs.data(), count, nullptr, &made, 1));
   }
   return make_tensor(made, like.device_object());
 }

@@ -22,7 +22,7 @@ namespace bp::python {
 const Dtype& promote(const Dtype& a, const Dtype& b, const char* function);
 const Dtype& promote_weak(const Dtype& tensor, Kind number);
 
-/// A 0-d tensor for work on `device`: there if that is inline, else in host memory, from where it
+/// A 0-d tensor for work on `device`: there if that computes at once, else in host memory, where it
 /// moves in the queue's order (an upload of its own would wait for the device).
 bp::Tensor scalar_for(const DeviceObject& device, nb::handle number, const Dtype& dtype);
 

@@ -16,6 +16,7 @@
 #include "ops_attributes.hpp"
 #include "ops_table.hpp"
 #include "scalars.hpp"
+#include "streams.hpp"
 #include "tensors.hpp"
 
 namespace bp::python {
@@ -214,10 +215,15 @@ class OperatorCall {
   void call(std::vector<bpa_tensor*>& outputs) const {
     std::optional<WithoutGil> release;
     if (waits()) release.emplace();
+    const auto input_count = static_cast<uint32_t>(handles_.size());
+    const auto output_count = static_cast<uint32_t>(outputs.size());
+    if (bpa_stream* stream = current_stream_of(device()); stream != nullptr) {
+      return check(bpa_op_call_on(stream, row_.id, handles_.data(), input_count,
+                                  attributes_.data(), 0, outputs.data(), output_count));
+    }
     bpa_runtime* runtime = has_tensor_ ? nullptr : device().runtime->handle();
-    check(bpa_op_call(runtime, row_.id, handles_.data(), static_cast<uint32_t>(handles_.size()),
-                      attributes_.data(), 0, outputs.data(),
-                      static_cast<uint32_t>(outputs.size())));
+    check(bpa_op_call(runtime, row_.id, handles_.data(), input_count, attributes_.data(), 0,
+                      outputs.data(), output_count));
   }
 
   nb::object tuple_of_outputs(const std::vector<bpa_tensor*>& outputs) const {

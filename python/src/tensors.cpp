@@ -9,6 +9,7 @@
 #include "backplane/ops.hpp"
 #include "deferred.hpp"
 #include "gil.hpp"
+#include "streams.hpp"
 #include "host_memory.hpp"
 
 namespace bp::python {
@@ -75,7 +76,7 @@ nb::object copy_of(const TensorObject& tensor) {
   nb::object copy = make_tensor(made, tensor.device_object());
   std::optional<WithoutGil> release;
   if (tensor.is_large()) release.emplace();
-  check(bpa_tensor_assign(nullptr, made, tensor.handle()));
+  check(bpa_tensor_assign(current_stream_of(device), made, tensor.handle()));
   release.reset();
   return copy;
 }
@@ -104,7 +105,7 @@ nb::object cast_to(nb::handle tensor, const Dtype& dtype) {
   attributes.to = dtype.code;
   const bpa_tensor* input = self.handle();
   bpa_tensor* made = nullptr;
-  check(bpa_op_call(nullptr, BP_OP_CAST, &input, 1, &attributes, 0, &made, 1));
+  check(call_on_current(self.device(), BP_OP_CAST, &input, 1, &attributes, &made, 1));
   return make_tensor(made, self.device_object());
 }
 

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+import asyncio
+import concurrent.futures
+import gc
+import os
+import random
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import backplane as bp
+import onnx_models as models
+from test_runtime import python
+
+COUNT = 3000
+LIMIT = 60
+
+
+def long_run(device):
+    """A session whose run takes half a second and more, and its input."""
+    session = bp.load(models.powers(COUNT), device=device)
+    return session, {"x": bp.asarray(models.shift(64), device=device)}
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+# --- Futures ---------------------------------------------------------------------------------
+
+
+def test_submit(device):
+    session = bp.load(models.add(), device=device)
+    a, b = np.arange(5, dtype=np.float32), np.ones(5, np.float32)
+    future = session.submit({"a": a, "b": b})
+    assert isinstance(future, concurrent.futures.Future)
+    assert future.result(LIMIT)["y"].tolist() == (a + b).tolist()
+    assert future.done() and not future.cancelled() and not future.cancel()
+    y = bp.empty(5, device=device)
+    found = session.submit({"a": a, "b": b}, out={"y": y}, outputs=["y"]).result(LIMIT)
+    assert found["y"] is y and y.tolist() == (a + b).tolist()
+    futures = [session.submit({"a": i * b, "b": b}) for i in range(50)]
+    done, waiting = concurrent.futures.wait(futures, LIMIT)
+    assert not waiting
+    assert [f.result()["y"].tolist()[0] for f in futures] == [i + 1 for i in range(50)]
+    seen = []
+    called = threading.Event()
+    future = session.submit({"a": a, "b": b})
+    future.add_done_callback(lambda f: (seen.append(f), called.set()))
+    assert called.wait(LIMIT) and seen == [future]
+
+
+def test_inputs_are_kept_until_the_run_ended():
+    session = bp.load(models.powers(200), device="cpu:0")
+    wanted = models.shift_power(64, 201)
+    futures = []
+    for _ in range(20):
+        x = models.shift(64).copy()
+        futures.append(session.submit({"x": x}))
+        watched = weakref.ref(x)
+        del x
+    del session
+    gc.collect()
+    for future in futures:
+        assert (future.result(LIMIT)["y"].numpy() == wanted).all()
+    del future, futures
+    gc.collect()
+    bp.ones(1)
+    assert watched() is None
+
+
+def test_errors_arrive(device):
+    session = bp.load(models.add(), device=device)
+    wrong = {"a": np.ones(2, np.float32), "b": np.ones(3, np.float32)}
+    with pytest.raises(ValueError) as direct:
+        session.run(wrong)
+    error = session.submit(wrong).exception(LIMIT)
+    assert isinstance(error, bp.InvalidArgumentError) and str(error) == str(direct.value)
+
+    async def wait():
+        await session.run_async(wrong)
+
+    with pytest.raises(bp.InvalidArgumentError) as awaited:
+        asyncio.run(wait())
+    assert str(awaited.value) == str(direct.value)
+    session, inputs = long_run(device)
+    assert isinstance(session.submit(inputs, timeout=0.02).exception(LIMIT), TimeoutError)
+
+
+def test_future_cancels_its_run(device):
+    session, inputs = long_run(device)
+    out = bp.empty((64, 64), device=device)
+    launches = bp.device(device).counters["launch_count"]
+    futures = [session.submit(inputs, out={"y": out}), *(session.submit(inputs) for _ in range(9))]
+    for future in futures:
+        assert future.cancel() and future.cancelled() and future.cancel()
+        with pytest.raises(concurrent.futures.CancelledError):
+            future.result(LIMIT)
+    # They have ended, since `out` may be bound again and what follows them is answered.
+    small = {"x": models.shift(3)}
+    assert session.submit(small).result(LIMIT)["y"].shape == (3, 3)
+    while True:
+        try:
+            session.submit(inputs, out={"y": out}).cancel()
+            break
+        except bp.Error as error:
+            assert error.status == "BUSY"
+    bp.device(device).sync()
+    if device == "cpu:0":
+        assert bp.device(device).counters["launch_count"] - launches < 8 * COUNT
+
+
+def test_closed_while_runs_are_pending(device):
+    session, inputs = long_run(device)
+    futures = [session.submit({"x": models.shift(32)}) for _ in range(4)]
+    session.close()
+    del session
+    wanted = models.shift_power(32, COUNT + 1)
+    for future in futures:
+        assert (future.result(LIMIT)["y"].numpy() == wanted).all()
+    runtime = bp.Runtime()
+    session = bp.load(models.powers(COUNT), device=runtime.device(device))
+    futures = [session.submit({"x": models.shift(64)}) for _ in range(6)]
+    runtime.close()
+    for future in futures:
+        error = future.exception(LIMIT)
+        assert error is None or error.status in ("CANCELLED", "GONE"), error
+    assert isinstance(futures[-1].exception(), bp.CancelledError)
+
+
+def test_a_callback_that_raises_is_told_and_ends_nothing(caplog):
+    session = bp.load(models.relu())
+    called = threading.Event()
+
+    def fail(future):
+        called.set()
+        raise ValueError("a callback's own error")
+
+    future = session.submit({"x": [1.0]})
+    future.add_done_callback(fail)
+    assert called.wait(LIMIT)
+    assert session.submit({"x": [2.0]}).result(LIMIT)["y"].tolist() == [2]
+    assert "a callback's own error" in caplog.text
+
+
+# --- Awaits ----------------------------------------------------------------------------------
+
+
+def test_run_async(device):
+    session = bp.load(models.add(), device=device)
+    ones = np.ones(3, np.float32)
+
+    async def main():
+        runs = [session.run_async({"a": i * ones, "b": ones}) for i in range(40)]
+        found = await asyncio.gather(*runs)
+        assert [f["y"].tolist()[0] for f in found] == [i + 1 for i in range(40)]
+        y = bp.empty(3, device=device)
+        found = await session.run_async({"a": ones, "b": ones}, out={"y": y}, outputs=["y"])
+        assert found["y"] is y and y.tolist() == [2, 2, 2]
+        wrapped = asyncio.wrap_future(session.submit({"a": ones, "b": ones}))
+        assert (await wrapped)["y"].tolist() == [2, 2, 2]
+
+    for _ in range(3):  # a loop of its own each time
+        asyncio.run(main())
+
+
+def test_the_loop_goes_on_meanwhile(device):
+    session, inputs = long_run(device)
+
+    async def main():
+        steps = 0
+        run = asyncio.create_task(session.run_async(inputs))
+        while not run.done():
+            await asyncio.sleep(0.001)
+            steps += 1
+        assert ((await run)["y"].numpy() == models.shift_power(64, COUNT + 1)).all()
+        return steps
+
+    assert asyncio.run(main()) > 5
+
+
+def test_task_cancels_its_run(device):
+    session, inputs = long_run(device)
+    out = bp.empty((64, 64), device=device)
+
+    async def main():
+        for _ in range(3):
+            task = asyncio.create_task(session.run_async(inputs, out={"y": out}))
+            await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            # The run has ended: nothing else may bind `out` before that.
+            small = bp.load(models.powers(1), device=device)
+            found = await small.run_async({"x": inputs["x"]}, out={"y": out})
+            assert (found["y"].numpy() == models.shift_power(64, 2)).all()
+        with pytest.raises((asyncio.TimeoutError, TimeoutError)):
+            await asyncio.wait_for(session.run_async(inputs), 0.02)
+        token = bp.Cancel()
+        task = asyncio.create_task(session.run_async(inputs, cancel=token))
+        await asyncio.sleep(0.01)
+        token.request()
+        with pytest.raises(bp.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def test_loops_come_and_go():
+    session = bp.load(models.relu())
+
+    async def main():
+        assert (await session.run_async({"x": [1.0]}))["y"].tolist() == [1]
+
+    asyncio.run(main())
+    gc.collect()
+    before = descriptors()
+    for _ in range(30):
+        asyncio.run(main())
+    gc.collect()
+    assert descriptors() <= before + 1
+
+
+def test_loops_on_threads(device):
+    session = bp.load(models.add(), device=device)
+    failures = []
+
+    async def work(seed):
+        rng = random.Random(seed)
+        for _ in range(15):
+            i = rng.randrange(100)
+            a, b = np.full(4, i, np.float32), np.ones(4, np.float32)
+            found = await session.run_async({"a": a, "b": b})
+            assert found["y"].tolist() == [i + 1] * 4
+
+    async def main(seed):
+        await asyncio.gather(*(work(10 * seed + i) for i in range(4)))
+
+    def run(seed):
+        try:
+            asyncio.run(main(seed))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(100)
+    assert not failures and not any(thread.is_alive() for thread in threads)
+
+
+def test_a_loop_that_ends_first():
+    session, inputs = long_run("cpu:0")
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(session.run_async(inputs))
+    loop.run_until_complete(asyncio.sleep(0.01))
+    task.cancel()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    del loop, task
+    gc.collect()
+    assert session.submit({"x": models.shift(2)}).result(LIMIT)["y"].shape == (2, 2)
+
+
+# --- Processes -------------------------------------------------------------------------------
+
+START = f"""
+import asyncio, os, sys, threading, time
+sys.path.insert(0, {__file__.rpartition("/")[0]!r})
+import backplane as bp, onnx_models as models
+session = bp.load(models.powers({COUNT}), device=DEVICE)
+x = bp.asarray(models.shift(64), device=DEVICE)
+"""
+
+ENDS = {
+    "futures": "keep = [session.submit({'x': x}) for _ in range(20)]\n",
+    "forgotten": "for _ in range(20): session.submit({'x': x})\n",
+    "exit": "keep = [session.submit({'x': x}) for _ in range(20)]; sys.exit(0)\n",
+    "callbacks": "for _ in range(20):\n"
+    "    session.submit({'x': x}).add_done_callback(lambda f: f.cancelled() or f.exception())\n",
+    "loop": "loop = asyncio.new_event_loop()\n"
+    "async def run():\n"
+    "    tasks = [asyncio.ensure_future(session.run_async({'x': x})) for _ in range(9)]\n"
+    "    await asyncio.sleep(0.01)\n"
+    "    for task in tasks: task.cancel()\n"
+    "    await asyncio.gather(*tasks, return_exceptions=True)\n"
+    "loop.run_until_complete(run())\n"
+    "session.submit({'x': x})\n",
+    "daemons": "def work():\n"
+    "    while True: session.run({'x': x}, outputs=[])\n"
+    "for _ in range(3): threading.Thread(target=work, daemon=True).start()\n"
+    "def wait(): session.submit({'x': x}).result()\n"
+    "threading.Thread(target=wait, daemon=True).start()\n"
+    "time.sleep(0.05)\n",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_exit_with_work_pending_is_quiet(device, end):
+    for _ in range(2 if end == "daemons" else 1):
+        code, out, err = python(START.replace("DEVICE", repr(device)) + ENDS[end])
+        assert (code, out, err) == (0, "", "")
+
+
+def test_fork_gives_a_clear_error():
+    code, out, err = python(
+        START.replace("DEVICE", "'cpu:0'")
+        + "small = {'x': models.shift(2)}\n"
+        "session.submit(small).result(60); keep = session.submit({'x': x})\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    seen = set()\n"
+        "    for call in (lambda: session(x), lambda: session.submit(small),\n"
+        "                 lambda: asyncio.run(session.run_async(small)), lambda: bp.Cancel(),\n"
+        "                 lambda: bp.load(models.relu()), lambda: session.placement,\n"
+        "                 lambda: bp.device('cpu:0').new_stream()):\n"
+        "        try: call(); seen.add('no error')\n"
+        "        except bp.Error as error: seen.add(error.status)\n"
+        "    print(seen, flush=True)\n"
+        "    session.close()\n"
+        "    sys.exit(0)\n"
+        "_, status = os.waitpid(pid, 0)\n"
+        "print(status, session.submit(small).result(60)['y'].shape)\n"
+    )
+    assert (code, out, err) == (0, "{'FORKED'}\n0 (2, 2)\n", "")

@@ -127,9 +127,10 @@ template <class V>
 MaskOf<V> veq(V a, V b) {
   return hn::Eq(a, b);
 }
+// Highway's Ne is false beside a NaN on some instruction sets.
 template <class V>
 MaskOf<V> vne(V a, V b) {
-  return hn::Ne(a, b);
+  return hn::Not(hn::Eq(a, b));
 }
 template <class V>
 MaskOf<V> vlt(V a, V b) {

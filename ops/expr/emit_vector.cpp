@@ -230,7 +230,8 @@ std::string emit_vector_reduction(const ReductionRow& row, std::string* out_text
     aliases += "  using " + word + " = " + (has(row.forms, kind) ? name + word : "void") + ";\n";
     if (!has(row.forms, kind)) continue;
     ReductionTrees trees;
-    const std::string error = compile(row, {kind, 0}, &trees);
+    const Type element{kind, kind == Class::kBool ? uint8_t{8} : uint8_t{0}};
+    const std::string error = compile(row, element, &trees);
     if (!error.empty()) return error;
     structs +=
         "struct " + name + word +

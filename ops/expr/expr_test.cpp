@@ -108,6 +108,7 @@ TEST(Simplify, Values_StayTheSame) {
   EXPECT_EQ(simplified("x + 0"), "x + 0") << "-0 + 0 is 0";
   EXPECT_EQ(simplified("x * 0"), "x * 0") << "NaN * 0 is NaN";
   EXPECT_EQ(simplified("--x"), "x");
+  EXPECT_EQ(simplified("x + nextafter(1, 2)"), "x + nextafter(1, 2)") << "of which width?";
   EXPECT_EQ(simplified("select(!!flag, x, x)"), "x");
   EXPECT_EQ(simplified("select(true, x, y)"), "x");
   EXPECT_EQ(simplified("select(false, x, y)"), "y");

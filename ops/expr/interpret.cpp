@@ -153,6 +153,10 @@ F basic_result(Op op, F a, F b) {
       return std::nearbyint(a);  // nobody changes the rounding mode in this process
     case Op::kSqrt:
       return std::sqrt(a);
+    case Op::kAtan2:
+      return std::atan2(a, b);
+    case Op::kHypot:
+      return std::hypot(a, b);
     default:
       return std::copysign(a, b);
   }
@@ -171,6 +175,10 @@ F function_result(Op op, F a) {
       return std::log(a);
     case Op::kLog1p:
       return std::log1p(a);
+    case Op::kLog2:
+      return std::log2(a);
+    case Op::kLog10:
+      return std::log10(a);
     case Op::kSin:
       return std::sin(a);
     case Op::kCos:
@@ -201,6 +209,12 @@ F function_result(Op op, F a) {
 }
 
 bool is_function(Op op) { return op >= Op::kRsqrt && op <= Op::kErf; }
+
+/// The next float of the type itself: a longer one has others between.
+long double next_of(long double a, long double b, Type type) {
+  if (type.bits == 32) return std::nextafter(static_cast<float>(a), static_cast<float>(b));
+  return std::nextafter(static_cast<double>(a), static_cast<double>(b));
+}
 
 /// What rounds, and is rounded correctly everywhere.
 bool is_rounded_once(Op op) {
@@ -308,10 +322,11 @@ Program::Program(const Expr& expr, std::span<const Name> names)
     }
     const bool is_float = node.type.kind == Class::kFloat;
     roundings += is_float && is_rounded_once(node.op) ? 1 : 0;
-    roundings += is_float && (is_function(node.op) || node.op == Op::kPow || node.op == Op::kFma ||
-                              node.op == Op::kCast)
-                     ? 2
-                     : 0;
+    roundings +=
+        is_float && (is_function(node.op) || node.op == Op::kPow || node.op == Op::kAtan2 ||
+                     node.op == Op::kHypot || node.op == Op::kFma || node.op == Op::kCast)
+            ? 2
+            : 0;
   }
   in_f64_ = roundings == 1 && type() == Type{Class::kFloat, 64};
 }
@@ -340,6 +355,8 @@ Value Program::walk(std::span<const Value> values) {
           .bits = wrapped(integer_result(node.op, arg(0).bits, arg(1).bits, node.type), node.type)};
     } else if (node.op == Op::kFma) {
       result = {.number = std::fma(arg(0).number, arg(1).number, arg(2).number)};
+    } else if (node.op == Op::kNextafter) {
+      result = {.number = next_of(arg(0).number, arg(1).number, node.type)};
     } else if (is_function(node.op)) {
       result = {.number = function_result(node.op, static_cast<F>(arg(0).number))};
     } else {

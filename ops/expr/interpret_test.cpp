@@ -132,6 +132,13 @@ TEST(InterpretFloats, PowerCorners) {
   EXPECT_EQ(real("pow(a, b)", -1, kInf), 1);
 }
 
+TEST(InterpretFloats, NextafterStepsInItsOwnType) {
+  EXPECT_EQ(real("nextafter(a, b)", 1, 2), 1 + std::ldexp(1.0L, -23));
+  EXPECT_EQ(real("nextafter(a, b)", 1, 2, "f64"), 1 + std::ldexp(1.0L, -52));
+  EXPECT_EQ(real("nextafter(a, b)", 0, -1), -std::ldexp(1.0L, -149));
+  EXPECT_TRUE(std::signbit(real("nextafter(a, b)", 0.0L, -0.0L)));
+}
+
 /// By way of long double this sum would be rounded twice, to an even neighbour in between.
 TEST(InterpretFloats, OneOperationInF64_IsRoundedOnce) {
   const double a = 1;

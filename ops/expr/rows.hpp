@@ -57,7 +57,7 @@ struct Row {
   // have their own. 0: correctly rounded.
   double ulps;
   double half_ulps;
-  bool near_input;  // units of the input where that is larger than the result
+  bool near_input;  // units of the input nearest to 0 where that is larger than the result
   Cases cases;
 };
 

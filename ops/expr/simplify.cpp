@@ -71,6 +71,7 @@ class Simplifier {
   /// Floats alone: what an integer is worth depends on its width, which may be open.
   void fold(Node* node) const {
     if (node->args.empty() || node->type.kind != Class::kFloat) return;
+    if (node->op == Op::kNextafter) return;  // another one in each width
     Expr part;
     for (const uint32_t index : node->args) {
       const Node& leaf = to_[index];

@@ -78,8 +78,8 @@ class ExpressionReader:
             raise self._error(f"{where}: ulps {ulps:g} and {half_ulps:g}; expected 0 to 64")
         if row.get("near", "input") != "input":
             raise self._error(f"{where}: near '{row['near']}'; the only kind is input")
-        if "near" in row and (not ulps or len(op.inputs) != 1):
-            raise self._error(f"{where}: near is for one input and a tolerance in ulps")
+        if "near" in row and not ulps:
+            raise self._error(f"{where}: near is for a tolerance in ulps")
         return self._with_cases(Expression(
             definition=definition, kernel=kernel, ulps=ulps, half_ulps=half_ulps,
             near_input="near" in row, exact=[], precise=[], either_zero=False,

@@ -29,6 +29,13 @@ Status infer_position(const TensorType& x, int64_t axis_value, bool keepdims,
   return {};
 }
 
+/// The sizes of x; the axis is one of its dimensions.
+Status infer_order(const TensorType& x, int64_t axis, TensorType* out_type) {
+  same_sizes(x, out_type);
+  if (!x.has_rank) return {};
+  return resolve_axis("axis", axis, x.sizes.size()).status();
+}
+
 }  // namespace
 
 Status infer_argmax(const InferContext& context, std::span<TensorType> out_types) {
@@ -64,6 +71,22 @@ Status infer_top_k(const InferContext& context, std::span<TensorType> out_types)
                                            *known));
   }
   for (TensorType& type : out_types) type.sizes[axis] = known != nullptr ? *known : kUnknownDim;
+  return {};
+}
+
+Status infer_sort(const InferContext& context, std::span<TensorType> out_types) {
+  return infer_order(context.inputs[0], attrs<bp_attrs_sort>(context.attributes).axis,
+                     &out_types[0]);
+}
+
+Status infer_argsort(const InferContext& context, std::span<TensorType> out_types) {
+  return infer_order(context.inputs[0], attrs<bp_attrs_argsort>(context.attributes).axis,
+                     &out_types[0]);
+}
+
+Status infer_searchsorted(const InferContext& context, std::span<TensorType> out_types) {
+  BP_TRY(sizes_of_rank("sorted", context.inputs[0], 1));
+  same_sizes(context.inputs[1], &out_types[0]);
   return {};
 }
 

@@ -75,6 +75,38 @@ TEST(InferTopK, BadArguments_AreNamed) {
             "top_k: input 'k': expected one value, found [2]");
 }
 
+std::string sorted(std::string_view op, const TensorType& x, int64_t axis) {
+  bp_attrs_sort attributes = bp_attrs_sort_defaults();
+  bp_attrs_argsort positions = bp_attrs_argsort_defaults();
+  attributes.axis = positions.axis = axis;
+  const bool is_sort = op == "sort";
+  return inferred(op, {x}, is_sort ? static_cast<const void*>(&attributes) : &positions);
+}
+
+TEST(InferSort, Sizes_StayAndPositionsAreI64) {
+  EXPECT_EQ(sorted("sort", f32({kN, 4}), 0), "f32[s0, 4]");
+  EXPECT_EQ(sorted("sort", typed(BP_DTYPE_U8, {3, 0}), -1), "u8[3, 0]");
+  EXPECT_EQ(sorted("argsort", typed(BP_DTYPE_F16, {kN, 4}), -2), "i64[s0, 4]");
+  EXPECT_EQ(sorted("argsort", no_rank(), 7), "i64[...]");
+}
+
+TEST(InferSort, BadArguments_AreNamed) {
+  EXPECT_EQ(sorted("sort", f32({2, 3}), 2), "sort: attribute 'axis': expected -2 to 1, found 2");
+  EXPECT_EQ(sorted("argsort", f32({2}), -2),
+            "argsort: attribute 'axis': expected -1 to 0, found -2");
+  EXPECT_NE(sorted("sort", f32({}), 0).find("rank 0"), std::string::npos);
+  EXPECT_NE(sorted("sort", typed(BP_DTYPE_BOOL, {2}), 0).find("found bool"), std::string::npos);
+}
+
+TEST(InferSearchsorted, Values_GiveTheSizes) {
+  EXPECT_EQ(inferred("searchsorted", {f32({9}), f32({2, kN})}), "i64[2, s0]");
+  EXPECT_EQ(inferred("searchsorted", {f32({0}), f32({})}), "i64[]");
+  EXPECT_EQ(inferred("searchsorted", {f32({2, 3}), f32({2})}),
+            "searchsorted: input 'sorted': expected rank 1, found [2, 3]");
+  EXPECT_EQ(inferred("searchsorted", {f32({2}), typed(BP_DTYPE_I32, {2})}),
+            "searchsorted: input 'values': expected dtype f32 like input 'sorted', found i32");
+}
+
 std::string summed(const TensorType& x, const int64_t* axis) {
   return inferred("cumsum", {x, typed(BP_DTYPE_I64, {})}, nullptr, {nullptr, axis});
 }

@@ -84,6 +84,71 @@ TEST(OracleTopK, Nan_IsLargerThanNumbers) {
   EXPECT_THAT(best(floats({3}, {0.0, -0.0, 0.0}), 3, 0, true).second, ElementsAre(0, 1, 2));
 }
 
+OracleTensor in_order(const OracleTensor& x, int64_t axis, bool descending) {
+  bp_attrs_sort attributes = bp_attrs_sort_defaults();
+  attributes.axis = axis;
+  attributes.descending = descending ? 1 : 0;
+  return evaluated("sort", {x}, &attributes);
+}
+OracleTensor order(const OracleTensor& x, int64_t axis, bool descending) {
+  bp_attrs_argsort attributes = bp_attrs_argsort_defaults();
+  attributes.axis = axis;
+  attributes.descending = descending ? 1 : 0;
+  return evaluated("argsort", {x}, &attributes);
+}
+
+TEST(OracleSort, Axis_IsOrdered) {
+  const auto x = floats({2, 3}, {3, 1, 2, 0, 5, 4});
+  EXPECT_THAT(values_of(in_order(x, -1, false)), ElementsAre(1, 2, 3, 0, 4, 5));
+  EXPECT_THAT(values_of(in_order(x, 0, false)), ElementsAre(0, 1, 2, 3, 5, 4));
+  EXPECT_THAT(values_of(in_order(x, 1, true)), ElementsAre(3, 2, 1, 5, 4, 0));
+  EXPECT_THAT(order(x, 1, false).to_i64(), ElementsAre(1, 2, 0, 0, 2, 1));
+  EXPECT_THAT(order(x, 0, true).to_i64(), ElementsAre(0, 1, 1, 1, 0, 0));
+}
+
+TEST(OracleSort, EqualValues_KeepTheirOrder) {
+  const auto x = floats({6}, {2, 1, 2, 0.0, -0.0, 1});
+  EXPECT_THAT(order(x, 0, false).to_i64(), ElementsAre(3, 4, 1, 5, 0, 2));
+  EXPECT_THAT(order(x, 0, true).to_i64(), ElementsAre(0, 2, 1, 5, 3, 4));
+}
+
+TEST(OracleSort, Nan_IsAboveEveryNumber) {
+  const auto x = floats({5}, {kNan, kInf, -kInf, -kNan, 1});
+  EXPECT_THAT(order(x, 0, false).to_i64(), ElementsAre(2, 4, 1, 0, 3));
+  EXPECT_THAT(order(x, 0, true).to_i64(), ElementsAre(0, 3, 1, 4, 2));
+  EXPECT_THAT(values_of(in_order(x, 0, false)),
+              ElementsAre(-kInf, 1, kInf, ::testing::IsNan(), ::testing::IsNan()));
+}
+
+std::vector<int64_t> places(const OracleTensor& sorted, const OracleTensor& values, bool right) {
+  bp_attrs_searchsorted attributes = bp_attrs_searchsorted_defaults();
+  attributes.right = right ? 1 : 0;
+  return evaluated("searchsorted", {sorted, values}, &attributes).to_i64();
+}
+
+TEST(OracleSearchsorted, Sides_DifferAtEqualElements) {
+  const auto sorted = floats({5}, {1, 2, 2, 3, 5});
+  const auto values = floats({6}, {0, 2, 2.5, 5, 6, 1});
+  EXPECT_THAT(places(sorted, values, false), ElementsAre(0, 1, 3, 4, 5, 0));
+  EXPECT_THAT(places(sorted, values, true), ElementsAre(0, 3, 3, 5, 5, 1));
+  EXPECT_THAT(places(floats({0}, {}), floats({}, {3}), true), ElementsAre(0));
+}
+
+TEST(OracleSearchsorted, Nan_IsAboveEveryNumber) {
+  const auto sorted = doubles({4}, {-kInf, 1, kNan, kNan});
+  const auto values = doubles({4}, {kNan, kInf, -kInf, -0.0});
+  EXPECT_THAT(places(sorted, values, false), ElementsAre(2, 2, 0, 1));
+  EXPECT_THAT(places(sorted, values, true), ElementsAre(4, 2, 1, 1));
+}
+
+TEST(OracleSearchsorted, LargeIntegers_AreToldApart) {
+  const int64_t large = int64_t{1} << 62;
+  EXPECT_THAT(places(longs({3}, {large, large + 1, large + 2}), longs({1}, {large + 1}), false),
+              ElementsAre(1));
+  const auto top = OracleTensor::from_i64(BP_DTYPE_U64, {2}, std::vector<int64_t>{1, -1});
+  EXPECT_THAT(places(top, top, true), ElementsAre(1, 2));
+}
+
 template <class Attributes>
 std::vector<double> scanned(std::string_view op, const OracleTensor& x, int64_t axis,
                             Attributes attributes, bool exclusive, bool reverse) {

@@ -4,6 +4,7 @@ rounded once more, is the right one (one IEEE operation, or a choice); integers 
 DIGITS: mpmath's at 60 digits, of numbers that are not special, with what the standards (IEEE 754,
 annex F of C, the operator's text in ONNX) say of those that are, by hand."""
 
+import fractions
 import math
 
 import mpmath
@@ -81,7 +82,14 @@ ARRAYS = {
     "where": numpy.where,
     "is_nan": numpy.isnan,
     "is_inf": _is_inf,
+    "copysign": numpy.copysign,
+    "not_equal": numpy.not_equal,
+    "is_finite": numpy.isfinite,
+    "signbit": numpy.signbit,
+    "floor_divide": numpy.floor_divide,  # of integers
 }
+# In the dtype itself, in whose steps the result is.
+OWN_TYPE = {"nextafter": numpy.nextafter}
 
 
 def _within(low, high, function, below=NAN, above=NAN):
@@ -164,6 +172,8 @@ DIGITS = {
     "log": (_within(0, INF, mpmath.log), (NAN, -INF, -INF, INF, NAN)),
     "log1p": (lambda x: -INF if x == -1 else NAN if x < -1 else mpmath.log1p(x),
               (NAN, -0.0, 0.0, INF, NAN)),
+    "log2": (_within(0, INF, lambda x: mpmath.log(x, 2)), (NAN, -INF, -INF, INF, NAN)),
+    "log10": (_within(0, INF, mpmath.log10), (NAN, -INF, -INF, INF, NAN)),
     "rsqrt": (_within(0, INF, lambda x: 1 / mpmath.sqrt(x)), (NAN, -INF, INF, 0.0, NAN)),
     "sin": (mpmath.sin, _ANGLE),
     "cos": (mpmath.cos, (NAN, 1.0, 1.0, NAN, NAN)),
@@ -209,6 +219,32 @@ def power(a, b):
         result = mpmath.exp(size if abs(size) == 20000 else b * mpmath.log(abs(a)))
     return -result if a < 0 and int(b) % 2 else result
 
+
+def _fraction(x):
+    return fractions.Fraction(int(mpmath.ldexp(x, 1200)), 2**1200)
+
+
+def _floor_of_quotient(a, b):
+    """Exactly; numpy rounds on its way."""
+    floor = _fraction(a) // _fraction(b)
+    return mpmath.mpf(floor) if floor else 0.0 if (a < 0) == (b < 0) else -0.0
+
+
+def _log_of_sum(a, b):
+    low, high = min(a, b), max(a, b)
+    return high + mpmath.log1p(mpmath.exp(max(low - high, mpmath.mpf(-20000))))
+
+
+# Of two floats: mpmath's of numbers that are not special, and numpy's for those that are.
+PAIRS = {
+    "pow": (power, numpy.power),
+    "atan2": (mpmath.atan2, numpy.arctan2),
+    "hypot": (mpmath.hypot, numpy.hypot),
+    "logaddexp": (_log_of_sum, numpy.logaddexp),
+    "floor_divide": (_floor_of_quotient, numpy.floor_divide),
+}
+# Zeros are numbers like others there.
+OF_ZERO = ("logaddexp",)
 
 # Other values for attributes than the defaults, under which a factor of 1 would not show.
 SETTINGS = {

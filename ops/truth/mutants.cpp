@@ -4,7 +4,7 @@
 #include "ops/truth/mutants.hpp"
 
 #include <algorithm>
-#include <map>
+#include <array>
 #include <random>
 
 #include "ops/expr/emit.hpp"
@@ -15,72 +15,79 @@ namespace {
 using expr::Expr;
 using expr::Op;
 
-/// What an operation is exchanged with: those that are mistaken for it.
-const std::map<Op, std::vector<Op>>& exchanges() {
-  static const std::map<Op, std::vector<Op>> kExchanges = {
-      {Op::kAdd, {Op::kSub, Op::kMul}},
-      {Op::kSub, {Op::kAdd}},
-      {Op::kMul, {Op::kDiv, Op::kAdd}},
-      {Op::kDiv, {Op::kMul, Op::kFmod}},
-      {Op::kMin, {Op::kMax}},
-      {Op::kMax, {Op::kMin}},
-      {Op::kAbs, {Op::kNeg, Op::kSign}},
-      {Op::kSign, {Op::kAbs}},
-      {Op::kFmod, {Op::kDiv}},
-      {Op::kPow, {Op::kMul, Op::kFmod}},
-      {Op::kFloor, {Op::kCeil, Op::kTrunc}},
-      {Op::kCeil, {Op::kFloor, Op::kRoundEven}},
-      {Op::kTrunc, {Op::kFloor, Op::kRoundEven}},
-      {Op::kRoundEven, {Op::kTrunc, Op::kFloor}},
-      {Op::kSqrt, {Op::kRsqrt, Op::kLog}},
-      {Op::kRsqrt, {Op::kSqrt}},
-      {Op::kExp, {Op::kExpm1, Op::kSinh}},
-      {Op::kExpm1, {Op::kExp}},
-      {Op::kLog, {Op::kLog1p}},
-      {Op::kLog1p, {Op::kLog}},
-      {Op::kSin, {Op::kCos, Op::kTan}},
-      {Op::kCos, {Op::kSin}},
-      {Op::kTan, {Op::kSin, Op::kAtan}},
-      {Op::kAsin, {Op::kAcos, Op::kSin}},
-      {Op::kAcos, {Op::kAsin}},
-      {Op::kAtan, {Op::kTanh, Op::kAsinh}},
-      {Op::kSinh, {Op::kCosh, Op::kExp}},
-      {Op::kCosh, {Op::kSinh, Op::kExp}},
-      {Op::kTanh, {Op::kErf, Op::kAtan}},
-      {Op::kAsinh, {Op::kAcosh, Op::kAtan}},
-      {Op::kAcosh, {Op::kAsinh}},
-      {Op::kAtanh, {Op::kTanh, Op::kAsin}},
-      {Op::kErf, {Op::kTanh}},
-      {Op::kCopysign, {Op::kMin}},
-      {Op::kIsNan, {Op::kIsInf, Op::kIsFinite}},
-      {Op::kIsInf, {Op::kIsNan}},
-      {Op::kIsFinite, {Op::kIsInf}},
-      {Op::kEq, {Op::kNe, Op::kLe}},
-      {Op::kNe, {Op::kEq, Op::kLt}},
-      {Op::kLt, {Op::kLe, Op::kGt}},
-      {Op::kLe, {Op::kLt, Op::kGe}},
-      {Op::kGt, {Op::kGe, Op::kLt}},
-      {Op::kGe, {Op::kGt, Op::kLe}},
-      {Op::kAnd, {Op::kOr}},
-      {Op::kOr, {Op::kAnd}},
-      {Op::kBitAnd, {Op::kBitOr}},
-      {Op::kBitOr, {Op::kBitXor}},
-      {Op::kBitXor, {Op::kBitOr}},
-      {Op::kBitNot, {Op::kNeg}},
-      {Op::kShl, {Op::kShr}},
-      {Op::kShr, {Op::kShl}},
-      {Op::kLowest, {Op::kHighest}},
-      {Op::kHighest, {Op::kLowest}},
-      {Op::kPi, {Op::kInf}},
-      {Op::kTrue, {Op::kFalse}},
-  };
-  return kExchanges;
-}
+/// What an operation is exchanged with: those that are mistaken for it. No operation: kName.
+struct Exchange {
+  Op op;
+  std::array<Op, 2> others;
+};
+constexpr Exchange kExchanges[] = {
+    {Op::kAdd, {Op::kSub, Op::kMul}},
+    {Op::kSub, {Op::kAdd}},
+    {Op::kMul, {Op::kDiv, Op::kAdd}},
+    {Op::kDiv, {Op::kMul, Op::kFmod}},
+    {Op::kMin, {Op::kMax}},
+    {Op::kMax, {Op::kMin}},
+    {Op::kAbs, {Op::kNeg, Op::kSign}},
+    {Op::kSign, {Op::kAbs}},
+    {Op::kFmod, {Op::kDiv}},
+    {Op::kPow, {Op::kMul, Op::kFmod}},
+    {Op::kFloor, {Op::kCeil, Op::kTrunc}},
+    {Op::kCeil, {Op::kFloor, Op::kRoundEven}},
+    {Op::kTrunc, {Op::kFloor, Op::kRoundEven}},
+    {Op::kRoundEven, {Op::kTrunc, Op::kFloor}},
+    {Op::kSqrt, {Op::kRsqrt, Op::kLog}},
+    {Op::kRsqrt, {Op::kSqrt}},
+    {Op::kExp, {Op::kExpm1, Op::kSinh}},
+    {Op::kExpm1, {Op::kExp}},
+    {Op::kLog, {Op::kLog1p}},
+    {Op::kLog1p, {Op::kLog}},
+    {Op::kLog2, {Op::kLog, Op::kLog10}},
+    {Op::kLog10, {Op::kLog2}},
+    {Op::kSin, {Op::kCos, Op::kTan}},
+    {Op::kCos, {Op::kSin}},
+    {Op::kTan, {Op::kSin, Op::kAtan}},
+    {Op::kAsin, {Op::kAcos, Op::kSin}},
+    {Op::kAcos, {Op::kAsin}},
+    {Op::kAtan, {Op::kTanh, Op::kAsinh}},
+    {Op::kSinh, {Op::kCosh, Op::kExp}},
+    {Op::kCosh, {Op::kSinh, Op::kExp}},
+    {Op::kTanh, {Op::kErf, Op::kAtan}},
+    {Op::kAsinh, {Op::kAcosh, Op::kAtan}},
+    {Op::kAcosh, {Op::kAsinh}},
+    {Op::kAtanh, {Op::kTanh, Op::kAsin}},
+    {Op::kErf, {Op::kTanh}},
+    {Op::kAtan2, {Op::kHypot, Op::kFmod}},
+    {Op::kHypot, {Op::kAtan2, Op::kMax}},
+    {Op::kCopysign, {Op::kMin}},
+    {Op::kNextafter, {Op::kCopysign, Op::kMax}},
+    {Op::kIsNan, {Op::kIsInf, Op::kIsFinite}},
+    {Op::kIsInf, {Op::kIsNan}},
+    {Op::kIsFinite, {Op::kIsInf}},
+    {Op::kEq, {Op::kNe, Op::kLe}},
+    {Op::kNe, {Op::kEq, Op::kLt}},
+    {Op::kLt, {Op::kLe, Op::kGt}},
+    {Op::kLe, {Op::kLt, Op::kGe}},
+    {Op::kGt, {Op::kGe, Op::kLt}},
+    {Op::kGe, {Op::kGt, Op::kLe}},
+    {Op::kAnd, {Op::kOr}},
+    {Op::kOr, {Op::kAnd}},
+    {Op::kBitAnd, {Op::kBitOr}},
+    {Op::kBitOr, {Op::kBitXor}},
+    {Op::kBitXor, {Op::kBitOr}},
+    {Op::kBitNot, {Op::kNeg}},
+    {Op::kShl, {Op::kShr}},
+    {Op::kShr, {Op::kShl}},
+    {Op::kLowest, {Op::kHighest}},
+    {Op::kHighest, {Op::kLowest}},
+    {Op::kPi, {Op::kInf}},
+    {Op::kTrue, {Op::kFalse}},
+};
 
 /// Whose operands may change places.
 bool is_commutative(Op op) {
-  constexpr Op kCommutative[] = {Op::kAdd, Op::kMul, Op::kMin,    Op::kMax,   Op::kEq,    Op::kNe,
-                                 Op::kAnd, Op::kOr,  Op::kBitAnd, Op::kBitOr, Op::kBitXor};
+  constexpr Op kCommutative[] = {Op::kAdd,    Op::kMul,   Op::kMin,    Op::kMax,
+                                 Op::kEq,     Op::kNe,    Op::kAnd,    Op::kOr,
+                                 Op::kBitAnd, Op::kBitOr, Op::kBitXor, Op::kHypot};
   return std::find(std::begin(kCommutative), std::end(kCommutative), op) != std::end(kCommutative);
 }
 
@@ -113,9 +120,11 @@ void add_node(const Expr& tree, uint32_t at, std::span<const expr::Name> names,
     out->push_back(tree);
     return out->back().nodes[at];
   };
-  const auto found = exchanges().find(node.op);
-  if (found != exchanges().end()) {
-    for (const Op other : found->second) changed().op = other;
+  for (const Exchange& row : kExchanges) {
+    if (row.op != node.op) continue;
+    for (const Op other : row.others) {
+      if (other != Op::kName) changed().op = other;
+    }
   }
   if (node.op == Op::kNumber) {
     expr::Node& number = changed();

@@ -53,7 +53,8 @@ def numbers(values):
 def computed(op, function, dtypes, inputs, dtype, settings):
     """PyTorch's result; of f32 not rounded yet. And of each place whether PyTorch's way there means
     something."""
-    is_wide = dtype == "f32" or (dtype in HALVES and op in torch_functions.STEPS)
+    is_wide = ((dtype == "f32" and op not in torch_functions.OF_OWN_STEPS)
+               or (dtype in HALVES and op in torch_functions.STEPS))
     given = [tensor(kind, bits) for kind, bits in zip(dtypes, inputs)]
     if is_wide:
         given = [each.double() if each.is_floating_point() else each for each in given]
@@ -179,7 +180,8 @@ def compare_all(oracle, rows, report):
             if dtype in row["dtypes"]:
                 compare_row(oracle, row, dtype, report)
     for op, function in torch_functions.REDUCTIONS.items():
-        for dtype in (*FLOATS, *(INTEGERS if op in torch_functions.OF_INTEGERS else ())):
+        integers = INTEGERS if op in torch_functions.OF_INTEGERS else ()
+        for dtype in ("bool",) if op in torch_functions.OF_BOOLS else (*FLOATS, *integers):
             compare_rows_of_matrix(oracle, op, function, dtype, {"axes": [1], "keepdims": 0},
                                    report)
     for op, function in torch_functions.LINES.items():

@@ -66,6 +66,7 @@ SPECIAL = {
     "reduce_log_sum": _special(lambda row: numpy.log(numpy.sum(row))),
     "reduce_log_sum_exp": _special(numpy.logaddexp.reduce),
 }
+LOGIC = {"reduce_any": numpy.logical_or, "reduce_all": numpy.logical_and}
 CHOICES = {"reduce_max": numpy.maximum, "reduce_min": numpy.minimum}
 WRAPPING = {
     "reduce_sum": lambda rows: numpy.add.reduce(rows, axis=1, dtype=rows.dtype),
@@ -76,13 +77,15 @@ WRAPPING = {
 
 
 def is_known(op):
-    return op in CHOICES or op in SUMS
+    return op in CHOICES or op in SUMS or op in LOGIC
 
 
 def expect(op, dtype, rows):
     """Expected of each row, at bits [rows, elements]."""
     if op in CHOICES:
         return _expect_choice(op, dtype, rows)
+    if op in LOGIC:
+        return exactly(dtype, LOGIC[op].reduce(values_of(dtype, rows), axis=1))
     if dtype not in FLOATS and op in WRAPPING:
         with numpy.errstate(all="ignore"):
             return exactly(dtype, WRAPPING[op](rows))

@@ -16,6 +16,12 @@ def _shrink(x, bias, lambd):
     return kept - bias * torch.sign(kept)
 
 
+def _remainder(a, b):
+    """Of floats a zero has the sign of b, as in Python; PyTorch leaves it that of a."""
+    rest = torch.remainder(a, b)
+    return torch.copysign(rest, b) if a.is_floating_point() else rest
+
+
 FUNCTIONS = {
     "relu": torch.relu, "add": torch.add, "sub": torch.sub, "mul": torch.mul,
     "max": torch.maximum, "min": torch.minimum, "sqrt": torch.sqrt,
@@ -31,7 +37,7 @@ FUNCTIONS = {
     "where": torch.where, "is_nan": torch.isnan, "clip": torch.clamp, "pow": torch.pow,
     "is_inf": lambda x, detect_negative, detect_positive: (
         (torch.isneginf(x) & bool(detect_negative)) | (torch.isposinf(x) & bool(detect_positive))),
-    "fmod": torch.fmod, "mod": torch.remainder,
+    "fmod": torch.fmod, "mod": _remainder,
     "div": lambda a, b: torch.div(a, b, rounding_mode=None if a.is_floating_point() else "trunc"),
     "leaky_relu": lambda x, alpha: functional.leaky_relu(x, alpha),
     "prelu": lambda x, slope: torch.where(x < 0, slope * x, x),
@@ -51,6 +57,10 @@ FUNCTIONS = {
     "mish": functional.mish, "gelu": functional.gelu,
     "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
     "swish": lambda x, alpha: functional.silu(alpha * x) / alpha, "shrink": _shrink,
+    "log2": torch.log2, "log10": torch.log10, "atan2": torch.atan2, "hypot": torch.hypot,
+    "logaddexp": torch.logaddexp, "copysign": torch.copysign, "nextafter": torch.nextafter,
+    "floor_divide": torch.floor_divide, "not_equal": torch.ne, "is_finite": torch.isfinite,
+    "signbit": torch.signbit,
 }
 
 # Where PyTorch's function has no attributes: what it has in their place.
@@ -62,7 +72,11 @@ SETTINGS = {
 # Of several steps, each of which a half type would round, or overflow in: of halves these are
 # computed in f64, and rounded once. All others PyTorch has for halves.
 STEPS = ("hard_sigmoid", "softsign", "swish", "shrink", "prelu", "reduce_prod", "reduce_l2",
-         "reduce_sum_square", "reduce_log_sum", "reduce_log_sum_exp", "log_softmax")
+         "reduce_sum_square", "reduce_log_sum", "reduce_log_sum_exp", "log_softmax",
+         "floor_divide", "hypot", "logaddexp")
+
+# What is a step of the dtype itself: of f32 it is computed in f32.
+OF_OWN_STEPS = ("nextafter",)
 
 # One operation, or a choice: in its own type PyTorch has every bit. (Of sqrt in f64 it has not.)
 EXACT = ("relu", "add", "sub", "mul", "div", "max", "min", "reciprocal", "abs", "neg", "sign",
@@ -70,7 +84,7 @@ EXACT = ("relu", "add", "sub", "mul", "div", "max", "min", "reciprocal", "abs", 
          "thresholded_relu", "shrink", "reduce_max", "reduce_min")
 
 # An error in PyTorch, or undefined, for integers by 0 and by -1.
-DIVIDES = ("div", "fmod", "mod")
+DIVIDES = ("div", "fmod", "mod", "floor_divide")
 
 
 def _is_large(most, x):
@@ -114,8 +128,10 @@ REDUCTIONS = {
     "reduce_sum_square": _in_own_type(lambda x, **how: torch.sum(torch.square(x), **how)),
     "reduce_log_sum": lambda x, dim: torch.log(torch.sum(x, dim)),
     "reduce_log_sum_exp": torch.logsumexp,
+    "reduce_any": torch.any, "reduce_all": torch.all,
 }
 # Of integers. Of the others PyTorch gives floats, where ours are cut off to the integer.
 OF_INTEGERS = ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_l1",
                "reduce_sum_square")
+OF_BOOLS = ("reduce_any", "reduce_all")
 LINES = {"softmax": torch.softmax, "log_softmax": torch.log_softmax}

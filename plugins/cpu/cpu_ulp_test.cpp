@@ -7,6 +7,7 @@
 // f64. Writes reports/ulp.{md,json}.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -17,6 +18,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -67,7 +69,8 @@ const Reference kReferences[] = {
     {BP_STD(sinh), 4},  {BP_STD(cosh), 4},      {BP_STD(tanh), 2},
     {BP_STD(asinh), 4}, {BP_STD(acosh), 4},     {BP_STD(atanh), 5},
     {BP_STD(erf), 2},   {BP_STD(floor), 0},     {BP_STD(ceil), 0},
-    {BP_STD(trunc), 0}, {BP_STD(nearbyint), 0},
+    {BP_STD(trunc), 0}, {BP_STD(nearbyint), 0}, {BP_STD(log2), 2},
+    {BP_STD(log10), 2},
 };
 static_assert(std::size(kReferences) == kUnaryCount);
 
@@ -82,6 +85,8 @@ struct Operator {
 const Operator kOperators[] = {
     {BP_CALL(exp), {BP_STD(exp), 2}},
     {BP_CALL(log), {BP_STD(log), 2}},
+    {BP_CALL(log2), {BP_STD(log2), 2}},
+    {BP_CALL(log10), {BP_STD(log10), 2}},
     {BP_CALL(tanh), {BP_STD(tanh), 2}},
     {BP_CALL(erf), {BP_STD(erf), 2}},
     {BP_CALL(sqrt), {BP_STD(sqrt), 0.5}},
@@ -412,6 +417,22 @@ R power(R base, R exponent) {
   return R{std::pow(static_cast<double>(base), static_cast<double>(exponent))};
 }
 
+template <class T, class R>
+R expected_of_pair(size_t function, T a, T b) {
+  switch (function) {
+    case 0:
+      return power(R{a}, R{b});
+    case 1:
+      return std::fmod(R{a}, R{b});
+    case 2:
+      return std::atan2(R{a}, R{b});
+    case 3:
+      return std::hypot(R{a}, R{b});
+    default:
+      return R{std::nextafter(a, b)};
+  }
+}
+
 template <class T>
 void expect_binary(size_t function, double limit) {
   using R = std::conditional_t<std::is_same_v<T, double>, Real, double>;
@@ -440,7 +461,7 @@ void expect_binary(size_t function, double limit) {
     apply_binary(function, a.data(), b.data(), found.data(), a.size());
     Worst worst{.limit = limit};
     for (size_t i = 0; i < a.size(); ++i) {
-      const R expected = function == 0 ? power(R{a[i]}, R{b[i]}) : std::fmod(R{a[i]}, R{b[i]});
+      const R expected = expected_of_pair<T, R>(function, a[i], b[i]);
       worst.keep({.ulp = ulp_error<Format<T>>(found[i], expected),
                   .input = static_cast<double>(a[i]),
                   .second = static_cast<double>(b[i]),
@@ -451,11 +472,43 @@ void expect_binary(size_t function, double limit) {
   use_target(0);
 }
 
-TEST(MathUlp, PowAndFmod_AtCornersAndRandomBits) {
-  expect_binary<float>(0, 16);
-  expect_binary<double>(0, 2.5);
-  expect_binary<float>(1, 0);
-  expect_binary<double>(1, 0);
+TEST(MathUlp, OfTwo_AtCornersAndRandomBits) {
+  // In the order of kBinaryNames; limits of f32 are OpenCL's, but for hypot, which SLEEF has
+  // better.
+  constexpr double kLimits[] = {16, 0, 6, 1, 0};
+  static_assert(std::size(kLimits) == std::size(kBinaryNames));
+  for (size_t function = 0; function < std::size(kLimits); ++function) {
+    expect_binary<float>(function, kLimits[function]);
+    expect_binary<double>(function, std::min(kLimits[function], 2.5));
+  }
+}
+
+// Of these nobody expects a logarithm that is off in its last digit.
+template <class T>
+void expect_whole_logarithms(size_t log2) {
+  std::vector<T> powers;
+  for (int n = Format<T>::kLowest; n < Format<T>::kAbove; ++n) {
+    powers.push_back(std::ldexp(T{1}, n));
+  }
+  std::vector<T> found(powers.size());
+  for (const int64_t target : targets()) {
+    use_target(target);
+    apply_unary(log2, powers.data(), found.data(), powers.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i], static_cast<T>(static_cast<int>(i) + Format<T>::kLowest))
+          << Format<T>::kName << " on " << target_name(target);
+    }
+  }
+  use_target(0);
+}
+
+TEST(MathUlp, LogarithmsOfPowersOfTwo_AreWholeNumbers) {
+  const auto* const log2 =
+      std::find(std::begin(kUnaryNames), std::end(kUnaryNames), std::string_view("log2"));
+  ASSERT_NE(log2, std::end(kUnaryNames));
+  const auto function = static_cast<size_t>(log2 - std::begin(kUnaryNames));
+  expect_whole_logarithms<float>(function);
+  expect_whole_logarithms<double>(function);
 }
 
 // A value has the same bits in every lane and at every end of a row.

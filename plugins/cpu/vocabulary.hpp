@@ -198,6 +198,14 @@ V vlog1p(V a) {
   return std::log1p(a);
 }
 template <class V>
+V vlog2(V a) {
+  return std::log2(a);
+}
+template <class V>
+V vlog10(V a) {
+  return std::log10(a);
+}
+template <class V>
 V vsin(V a) {
   return std::sin(a);
 }
@@ -250,8 +258,20 @@ V verf(V a) {
   return std::erf(a);
 }
 template <class V>
+V vatan2(V a, V b) {
+  return std::atan2(a, b);
+}
+template <class V>
+V vhypot(V a, V b) {
+  return std::hypot(a, b);
+}
+template <class V>
 V vcopysign(V a, V b) {
   return std::copysign(a, b);
+}
+template <class V>
+V vnextafter(V a, V b) {
+  return std::nextafter(a, b);
 }
 template <class V>
 V vfma(V a, V b, V c) {

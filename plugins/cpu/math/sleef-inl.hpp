@@ -41,36 +41,36 @@ V by_lanes2(V a, V b, const Function& function) {
 #undef BP_SLEEF
 #undef BP_SLEEF2
 #if HWY_TARGET == HWY_AVX3 && !HWY_COMPILER_CLANG
-#define BP_SLEEF_NAME32(name) Sleef_##name##f16_u10avx512f
-#define BP_SLEEF_NAME64(name) Sleef_##name##d8_u10avx512f
+#define BP_SLEEF_NAME32(name, ulp) Sleef_##name##f16_##ulp##avx512f
+#define BP_SLEEF_NAME64(name, ulp) Sleef_##name##d8_##ulp##avx512f
 #elif HWY_TARGET == HWY_AVX2 && !HWY_COMPILER_CLANG
-#define BP_SLEEF_NAME32(name) Sleef_##name##f8_u10avx2
-#define BP_SLEEF_NAME64(name) Sleef_##name##d4_u10avx2
+#define BP_SLEEF_NAME32(name, ulp) Sleef_##name##f8_##ulp##avx2
+#define BP_SLEEF_NAME64(name, ulp) Sleef_##name##d4_##ulp##avx2
 #elif HWY_TARGET == HWY_SCALAR && HWY_ARCH_X86
-#define BP_SLEEF_NAME32(name) Sleef_##name##f_u10
-#define BP_SLEEF_NAME64(name) Sleef_##name##_u10
+#define BP_SLEEF_NAME32(name, ulp) Sleef_##name##f_##ulp
+#define BP_SLEEF_NAME64(name, ulp) Sleef_##name##_##ulp
 #endif
 
 #ifdef BP_SLEEF_NAME32
 using F32Raw = decltype(F32::raw);
 using F64Raw = decltype(F64::raw);
-#define BP_SLEEF(name)                                                         \
-  extern "C" F32Raw BP_SLEEF_NAME32(name)(F32Raw);                             \
-  extern "C" F64Raw BP_SLEEF_NAME64(name)(F64Raw);                             \
-  inline F32 sleef_##name(F32 x) { return F32{BP_SLEEF_NAME32(name)(x.raw)}; } \
-  inline F64 sleef_##name(F64 x) { return F64{BP_SLEEF_NAME64(name)(x.raw)}; }
-#define BP_SLEEF2(name)                                                                      \
-  extern "C" F32Raw BP_SLEEF_NAME32(name)(F32Raw, F32Raw);                                   \
-  extern "C" F64Raw BP_SLEEF_NAME64(name)(F64Raw, F64Raw);                                   \
-  inline F32 sleef_##name(F32 a, F32 b) { return F32{BP_SLEEF_NAME32(name)(a.raw, b.raw)}; } \
-  inline F64 sleef_##name(F64 a, F64 b) { return F64{BP_SLEEF_NAME64(name)(a.raw, b.raw)}; }
+#define BP_SLEEF(name)                                                              \
+  extern "C" F32Raw BP_SLEEF_NAME32(name, u10)(F32Raw);                             \
+  extern "C" F64Raw BP_SLEEF_NAME64(name, u10)(F64Raw);                             \
+  inline F32 sleef_##name(F32 x) { return F32{BP_SLEEF_NAME32(name, u10)(x.raw)}; } \
+  inline F64 sleef_##name(F64 x) { return F64{BP_SLEEF_NAME64(name, u10)(x.raw)}; }
+#define BP_SLEEF2(name, ulp)                                                                      \
+  extern "C" F32Raw BP_SLEEF_NAME32(name, ulp)(F32Raw, F32Raw);                                   \
+  extern "C" F64Raw BP_SLEEF_NAME64(name, ulp)(F64Raw, F64Raw);                                   \
+  inline F32 sleef_##name(F32 a, F32 b) { return F32{BP_SLEEF_NAME32(name, ulp)(a.raw, b.raw)}; } \
+  inline F64 sleef_##name(F64 a, F64 b) { return F64{BP_SLEEF_NAME64(name, ulp)(a.raw, b.raw)}; }
 #else
 #define BP_SLEEF(name)                                                       \
   template <class V>                                                         \
   V sleef_##name(V x) {                                                      \
     return by_lanes2(x, x, [](auto lane, auto) { return std::name(lane); }); \
   }
-#define BP_SLEEF2(name)                                                                   \
+#define BP_SLEEF2(name, ulp)                                                              \
   template <class V>                                                                      \
   V sleef_##name(V a, V b) {                                                              \
     return by_lanes2(a, b, [](auto left, auto right) { return std::name(left, right); }); \
@@ -81,6 +81,8 @@ BP_SLEEF(exp)
 BP_SLEEF(expm1)
 BP_SLEEF(log)
 BP_SLEEF(log1p)
+BP_SLEEF(log2)
+BP_SLEEF(log10)
 BP_SLEEF(sin)
 BP_SLEEF(cos)
 BP_SLEEF(tan)
@@ -94,7 +96,9 @@ BP_SLEEF(asinh)
 BP_SLEEF(acosh)
 BP_SLEEF(atanh)
 BP_SLEEF(erf)
-BP_SLEEF2(pow)
+BP_SLEEF2(pow, u10)
+BP_SLEEF2(atan2, u10)
+BP_SLEEF2(hypot, u05)
 
 }  // namespace bp::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -19,12 +19,13 @@ template <class V>
 using UnaryFunction = V (*)(V);
 
 template <class V>
-constexpr UnaryFunction<V> kUnary[] = {
-    vexp,      vexpm1<V>, vlog<V>,  vlog1p<V>, vsqrt<V>, vrsqrt<V>, vsin<V>,       vcos<V>,
-    vtan<V>,   vasin<V>,  vacos<V>, vatan<V>,  vsinh<V>, vcosh<V>,  vtanh,         vasinh<V>,
-    vacosh<V>, vatanh<V>, verf,     vfloor<V>, vceil<V>, vtrunc<V>, vround_even<V>};
+constexpr UnaryFunction<V> kUnary[] = {vexp,      vexpm1<V>, vlog<V>,        vlog1p<V>, vsqrt<V>,
+                                       vrsqrt<V>, vsin<V>,   vcos<V>,        vtan<V>,   vasin<V>,
+                                       vacos<V>,  vatan<V>,  vsinh<V>,       vcosh<V>,  vtanh,
+                                       vasinh<V>, vacosh<V>, vatanh<V>,      verf,      vfloor<V>,
+                                       vceil<V>,  vtrunc<V>, vround_even<V>, vlog2<V>,  vlog10<V>};
 template <class V>
-constexpr V (*kBinary[])(V, V) = {vpow<V>, vfmod<V>};
+constexpr V (*kBinary[])(V, V) = {vpow<V>, vfmod<V>, vatan2<V>, vhypot<V>, vnextafter<V>};
 
 template <class T>
 void unary_row(size_t function, const T* x, T* y, size_t count) {

@@ -12,11 +12,11 @@
 namespace bp::cpu {
 
 inline constexpr const char* kUnaryNames[] = {
-    "exp",   "expm1", "log",  "log1p", "sqrt", "rsqrt", "sin",       "cos",
-    "tan",   "asin",  "acos", "atan",  "sinh", "cosh",  "tanh",      "asinh",
-    "acosh", "atanh", "erf",  "floor", "ceil", "trunc", "round_even"};
+    "exp",  "expm1", "log",  "log1p", "sqrt",       "rsqrt", "sin",   "cos",   "tan",
+    "asin", "acos",  "atan", "sinh",  "cosh",       "tanh",  "asinh", "acosh", "atanh",
+    "erf",  "floor", "ceil", "trunc", "round_even", "log2",  "log10"};
 inline constexpr size_t kUnaryCount = sizeof(kUnaryNames) / sizeof(*kUnaryNames);
-inline constexpr const char* kBinaryNames[] = {"pow", "fmod"};
+inline constexpr const char* kBinaryNames[] = {"pow", "fmod", "atan2", "hypot", "nextafter"};
 
 /// y[i] = the function of x[i]. By the instruction set that Highway has chosen.
 void apply_unary(size_t function, const float* x, float* y, size_t count);

@@ -160,6 +160,14 @@ V vlog(V x) {
   return sleef_log(x);
 }
 template <class V>
+V vlog2(V x) {
+  return sleef_log2(x);
+}
+template <class V>
+V vlog10(V x) {
+  return sleef_log10(x);
+}
+template <class V>
 V vsin(V x) {
   return sleef_sin(x);
 }
@@ -186,6 +194,14 @@ V vatan(V x) {
 template <class V>
 V vatanh(V x) {
   return sleef_atanh(x);
+}
+template <class V>
+V vatan2(V a, V b) {
+  return sleef_atan2(a, b);
+}
+template <class V>
+V vhypot(V a, V b) {
+  return sleef_hypot(a, b);
 }
 
 // ---- with ranges of our own ----
@@ -288,6 +304,10 @@ V vabs(V x) {
 template <class V>
 V vcopysign(V magnitude, V sign) {
   return hn::CopySign(magnitude, sign);
+}
+template <class V>
+V vnextafter(V a, V b) {
+  return by_lanes2(a, b, [](auto left, auto right) { return std::nextafter(left, right); });
 }
 
 // The remainder has the sign of a. By lanes: no vector form is exact for every quotient.

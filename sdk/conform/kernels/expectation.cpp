@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "core/base/dtype.hpp"
 #include "ops/infer/epilogue.hpp"
@@ -109,10 +110,24 @@ Status Expectation::measure() {
   return {};
 }
 
-/// Of the first input, which has the output's sizes.
+/// Of the input nearest to 0 there; inputs are broadcast.
 double Expectation::input_size(size_t place) const {
-  const OracleTensor& input = call_->inputs.front();
-  return std::abs(ops::load_float(input.dtype, input.bytes.data(), static_cast<int64_t>(place)));
+  const Dims& sizes = rounded_.front().sizes;
+  double smallest = std::numeric_limits<double>::infinity();
+  for (const OracleTensor& input : call_->inputs) {
+    const size_t skipped = sizes.size() - input.sizes.size();
+    auto rest = static_cast<int64_t>(place);
+    int64_t index = 0;
+    int64_t step = 1;
+    for (size_t i = sizes.size(); i-- > skipped;) {
+      if (input.sizes[i - skipped] != 1) index += rest % sizes[i] * step;
+      step *= input.sizes[i - skipped];
+      rest /= sizes[i];
+    }
+    smallest =
+        std::min(smallest, std::abs(ops::load_float(input.dtype, input.bytes.data(), index)));
+  }
+  return smallest;
 }
 
 /// Finite numbers only.

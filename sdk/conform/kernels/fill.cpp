@@ -114,6 +114,14 @@ std::optional<double> lane_value(uint32_t dtype, FillKind kind, uint64_t place) 
   return values[lane];
 }
 
+/// Few enough for every dtype.
+int64_t rising(uint64_t place) { return std::min<int64_t>(static_cast<int64_t>(place / 2), 100); }
+
+bool random_bool(FillKind kind, uint64_t random) {
+  if (kind == FillKind::kFew) return (random & 3) != 0;
+  return kind == FillKind::kSmall ? (random & 7) == 0 : (random & 1) != 0;
+}
+
 /// [-1, 1), in steps of 2^-52.
 double centred(uint64_t random) { return std::ldexp(static_cast<double>(random >> 11), -52) - 1; }
 
@@ -141,6 +149,8 @@ std::optional<double> domain_value(uint32_t dtype, FillKind kind, uint64_t place
       return centred(random) * (place % 2 == 0 ? 4 : 2000);
     case FillKind::kSmall:
       return static_cast<double>(random % 65);
+    case FillKind::kRising:
+      return static_cast<double>(rising(place));
     default:
       return std::nullopt;
   }
@@ -211,6 +221,8 @@ int64_t integer_value(uint32_t dtype, const Fill& fill, uint64_t place, uint64_t
       return 1 + static_cast<int64_t>(random % 126);
     case FillKind::kSmall:
       return static_cast<int64_t>(random % (dtype_bits(dtype) + 1));
+    case FillKind::kRising:
+      return rising(place);
     case FillKind::kBadIndex:
       if (place % kBadIndexEvery == 2) return bad_index(dtype, fill.extent, place);
       [[fallthrough]];
@@ -266,7 +278,7 @@ OracleTensor make_values(uint32_t dtype, const Dims& sizes, const Fill& fill, ui
     if (dtype != BP_DTYPE_BOOL) {
       values[i] = integer_value(dtype, fill, i, random);
     } else {
-      values[i] = fill.kind == FillKind::kFew ? (random >> 9 & 3) != 0 : (random >> 9 & 1) != 0;
+      values[i] = random_bool(fill.kind, random >> 9) ? 1 : 0;
     }
   }
   return OracleTensor::from_i64(dtype, sizes, values);

@@ -33,9 +33,10 @@ enum class FillKind {
   kAngle,         // full mantissas within [-2000, 2000], a half of them within [-4, 4]
   kFactor,        // 1/2, 1 and 2, both signs: products are exact; integers: odd
   kInfiniteLane,  // kTerm, but for a NaN and infinities, far apart
-  kSmall,         // whole numbers from 0 to the dtype's width
+  kSmall,         // whole numbers from 0 to the dtype's width; bool: one of eight is true
   kTame,          // kExponent; integers: kTerm
   kMinusInfinity,
+  kRising,         // whole numbers that do not fall, each twice: value i / 2, up to 100
   kSpecialRow,     // infinities, NaN, zeros, the largest, subnormals: value i / n
   kSpecialColumn,  // ... value i % n; together all pairs
   kSpecialLane,    // kTerm, but for a NaN, infinities and the largest, far apart

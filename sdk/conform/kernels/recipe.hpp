@@ -61,7 +61,7 @@ struct Recipe {
   Nearness nearness = Nearness::kBitwise;
   double ulps = 0;          // f32 and f64
   double half_ulps = 0;     // f16 and bf16
-  bool near_input = false;  // units of the first input where that is larger than the result
+  bool near_input = false;  // units of the input nearest to 0 where larger than the result
   double absolute = 1;      // kSoftmax
   double (*terms)(std::span<const OracleTensor> inputs, int64_t output_count) = nullptr;
   std::optional<size_t> subtracted = {};  // kSums: the input that is taken away, not added

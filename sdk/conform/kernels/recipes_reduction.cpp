@@ -46,6 +46,8 @@ Recipe of_row(const expr::ReductionRow& row) {
                 .special_fills = {fill_named(row.special)},
                 .least_different = row.least_different,
                 .least_share = 0.25};  // products of integers wrap to 0
+  // All of many are false, and any of many is true.
+  if (row.forms.front().kind == expr::Class::kBool) recipe.least_share = 0;
   // What has no exact results names one fill for both.
   if (row.exact == row.precise) recipe.exact.clear();
   if (!row.chooses) {

@@ -56,6 +56,49 @@ Recipe top_k() {
           .special_fills = {FillKind::kSpecialColumn}};
 }
 
+Shot sorted(const Dims& x, int64_t axis, bool descending) {
+  return {{x}, {{"axis", axis}, {"descending", int64_t{descending ? 1 : 0}}}};
+}
+
+/// Short lanes and long ones, for which kernels have ways of their own.
+Recipe sort(std::string_view op) {
+  std::vector<Shot> lengths;
+  for (const int64_t length : {1, 2, 9, 33, 257, 1025}) {
+    lengths.push_back(sorted({length}, 0, length % 2 == 0));
+  }
+  return {
+      .op = op,
+      .variants = {{"last", {sorted({6, 37}, -1, false)}},
+                   {"axes",
+                    {sorted({6, 37, 5}, 1, true), sorted({40, 7}, 0, false),
+                     sorted({3, 700, 2}, 1, false)}},
+                   {"lengths", lengths},
+                   {"zero", {sorted({0, 3}, 1, true), sorted({3, 0}, 1, false)}}},
+      .exact = {FillKind::kTerm},
+      .many = {sorted({70000}, 0, false), sorted({300, 257}, 0, true)},
+      .specials = {sorted({6, 37}, 1, false), sorted({36, 18}, 0, true), sorted({900}, 0, false)},
+      .special_fills = {FillKind::kSpecialColumn}};
+}
+
+Shot searched(int64_t sorted_count, const Dims& values, bool right) {
+  return {{Dims{sorted_count}, values}, {{"right", int64_t{right ? 1 : 0}}}};
+}
+
+Recipe searchsorted() {
+  return {.op = "searchsorted",
+          .variants = {{"matrix", {searched(37, {6, 7}, false)}},
+                       {"sides", {searched(37, {6, 7}, true), searched(1, {5, 3, 2}, true)}},
+                       {"lengths", {searched(200, {33}, false), searched(16, {257}, true)}},
+                       {"scalar", {searched(20, {}, true)}},
+                       {"zero", {searched(0, {4}, true), searched(4, {0, 3}, false)}}},
+          .exact = {FillKind::kRising, FillKind::kTerm},
+          .precise = {FillKind::kRising, FillKind::kFull},
+          .many = {searched(65537, {4096}, false)},
+          .specials = {searched(200, {36}, false), searched(200, {36}, true)},
+          .special_fills = {FillKind::kRising, FillKind::kSpecialColumn},
+          .least_share = 0.1};  // what is below all of them has the place 0
+}
+
 double scanned_terms(std::span<const OracleTensor> inputs, int64_t) {
   int64_t longest = 1;
   for (const int64_t size : inputs[0].sizes) longest = size > longest ? size : longest;
@@ -97,6 +140,9 @@ Recipe cumsum() {
 
 void add_sorting_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(top_k());
+  recipes->push_back(sort("sort"));
+  recipes->push_back(sort("argsort"));
+  recipes->push_back(searchsorted());
   recipes->push_back(cumsum());
   recipes->push_back(scan("cumprod", FillKind::kPower));
   recipes->back().least_share = 0.25;  // products of integers wrap to 0

@@ -62,7 +62,10 @@ typedef ulong uint64_t;
   BP_WORD T bp_pow_##S(T a, T b) { return BP_MATH_##S(pow)(a, b); }                       \
   BP_WORD T bp_round_even_##S(T a) { return BP_MATH_##S(rint)(a); }                       \
   BP_WORD T bp_rsqrt_##S(T a) { return BP_RSQRT(S, a); }                                  \
+  BP_WORD T bp_atan2_##S(T a, T b) { return BP_MATH_##S(atan2)(a, b); }                   \
+  BP_WORD T bp_hypot_##S(T a, T b) { return BP_MATH_##S(hypot)(a, b); }                   \
   BP_WORD T bp_copysign_##S(T a, T b) { return BP_MATH_##S(copysign)(a, b); }             \
+  BP_WORD T bp_nextafter_##S(T a, T b) { return BP_MATH_##S(nextafter)(a, b); }           \
   BP_WORD T bp_fma_##S(T a, T b, T c) { return BP_MATH_##S(fma)(a, b, c); }               \
   BP_WORD bool bp_is_nan_##S(T a) { return a != a; }                                      \
   BP_WORD bool bp_is_inf_##S(T a) { return BP_MATH_##S(fabs)(a) == (T)INFINITY; }         \
@@ -75,6 +78,8 @@ typedef ulong uint64_t;
   BP_MAP_WORD(expm1, S, T)                                                                \
   BP_MAP_WORD(log, S, T)                                                                  \
   BP_MAP_WORD(log1p, S, T)                                                                \
+  BP_MAP_WORD(log2, S, T)                                                                 \
+  BP_MAP_WORD(log10, S, T)                                                                \
   BP_MAP_WORD(sin, S, T)                                                                  \
   BP_MAP_WORD(cos, S, T)                                                                  \
   BP_MAP_WORD(tan, S, T)                                                                  \

@@ -16,6 +16,7 @@
 
 #include "backplane/ops.hpp"
 #include "gil.hpp"
+#include "streams.hpp"
 
 namespace bp::python {
 namespace {
@@ -90,10 +91,56 @@ bool broadcast_into(Sizes& all, std::span<const int64_t> sizes) {
   return true;
 }
 
+/// The one that this thread's work on the device goes to; none is the default one.
+Stream current_stream(const DeviceObject& device) {
+  CurrentStream* current = t_current_stream;
+  while (current != nullptr && current->device != device.device.handle()) current = current->outer;
+  return current == nullptr ? Stream() : nb::inst_ptr<StreamObject>(current->object)->stream;
+}
+
+/// The dtype whose kernels move the values: of those that have none, one of the same bytes, or of
+/// their parts.
+uint32_t carrier_of(const Dtype& dtype) {
+  if (dtype.kind == Kind::kComplex) {
+    return dtype.code == BP_DTYPE_C64 ? BP_DTYPE_F32 : BP_DTYPE_F64;
+  }
+  const bool is_byte_float = dtype.kind == Kind::kFloat && dtype.item_bytes == 1;
+  return is_byte_float ? uint32_t{BP_DTYPE_U8} : dtype.code;
+}
+
+/// A tensor and what is chosen of it, as the kernels see both.
+struct Carried {
+  Carried(const TensorObject& tensor, Selection chosen)
+      : base(tensor_from(tensor)), selection(std::move(chosen)), dtype(tensor.dtype().code) {
+    const uint32_t carrier = carrier_of(tensor.dtype());
+    if (carrier == dtype) return;
+    base = base.view_as(carrier);
+    parts = tensor.dtype().item_bytes / dtype_row(carrier).item_bytes;
+    if (parts == 1) return;
+    selection.offset *= parts;
+    for (int64_t& stride : selection.strides) stride *= parts;
+    selection.sizes.push_back(parts);
+    selection.strides.push_back(1);
+  }
+  bp::Tensor as_carrier(const bp::Tensor& values) const {
+    return base.dtype() == dtype ? values : values.view_as(base.dtype());
+  }
+  bp::Tensor as_given(const bp::Tensor& values) const {
+    return base.dtype() == dtype ? values : values.view_as(dtype);
+  }
+
+  bp::Tensor base;
+  Selection selection;
+  uint32_t dtype;
+  int64_t parts = 1;  // of an element, along a further, last dimension
+};
+
 class Chooser {
  public:
-  Chooser(const TensorObject& tensor, const Selection& selection)
-      : tensor_(tensor), selection_(selection) {
+  Chooser(const Carried& carried, const DeviceObject& device)
+      : base_(carried.base), selection_(carried.selection), device_(device) {
+    const Selection& selection = selection_;
+    stream_ = current_stream(device);
     std::vector<bool> is_chosen(selection.sizes.size(), false);
     for (const Chosen& chosen : selection.chosen) {
       for (size_t i = 0; i < chosen.dim_count; ++i) order_.push_back(chosen.first_dim + i);
@@ -109,7 +156,8 @@ class Chooser {
       order_.push_back(i);
       rest_.push_back(selection.sizes[i]);
     }
-    const auto bytes = static_cast<uint64_t>(product(selection.sizes)) * tensor.dtype().item_bytes;
+    const uint64_t item_bytes = dtype_row(base_.dtype()).item_bytes;
+    const auto bytes = static_cast<uint64_t>(product(selection.sizes)) * item_bytes;
     is_large_ = is_large_ || bytes >= kLargeBytes;
   }
 
@@ -121,7 +169,10 @@ class Chooser {
   }
 
   /// Whether the calls below wait long enough to let go of the GIL.
-  bool waits() const { return tensor_.device().is_inline ? is_large_ : has_mask_; }
+  bool waits() const {
+    const bool is_at_once = device_.is_inline && stream_.handle() == nullptr;
+    return is_at_once ? is_large_ : has_mask_;
+  }
 
   /// False where the indices do not fit each other. Without Python from here on.
   bool prepare() {
@@ -134,7 +185,7 @@ class Chooser {
       }
       const bp::Tensor given = tensor_from(tensor_of(chosen.tensor));
       if (chosen.is_mask) {
-        append_mask(bp::non_zero(given), parts);
+        append_mask(bp::non_zero(given, stream_), parts);
       } else {
         parts.push_back(given);
       }
@@ -150,8 +201,8 @@ class Chooser {
   bp::Tensor take() const {
     const bp::Tensor front = front_view();
     if (depth_ == 0) return in_place_order(copied(repeated(front, front_shape())));
-    return in_place_order(depth_ == 1 && !is_rows_ ? bp::gather(front, indices_)
-                                                   : bp::gather_nd(front, indices_));
+    return in_place_order(depth_ == 1 && !is_rows_ ? bp::gather(front, indices_, {}, stream_)
+                                                   : bp::gather_nd(front, indices_, {}, stream_));
   }
 
   /// The sizes of what is chosen.
@@ -167,14 +218,14 @@ class Chooser {
     if (product(result_shape()) == 0) return;
     const bp::Tensor front = front_view();
     const bp::Tensor updates = indices_first(source);
-    if (depth_ == 0) return front.assign(with_rank_at_most(updates, rest_.size()));
+    if (depth_ == 0) return assign(front, with_rank_at_most(updates, rest_.size()));
     bp::Tensor rows = indices_;
     if (!is_rows_) {
       const bpa_tensor_info info = rows.info();
       rows = viewed_with(rows, {info.sizes, info.sizes + info.rank},
                          {info.strides, info.strides + info.rank});
     }
-    front.assign(bp::scatter_nd(front, rows, updates));
+    assign(front, bp::scatter_nd(front, rows, updates, {}, stream_));
   }
 
   /// Where one value is for all that a single mask chooses: nothing needs to be counted.
@@ -200,7 +251,7 @@ class Chooser {
     const auto first = static_cast<ptrdiff_t>(chosen.first_dim);
     sizes.insert(sizes.begin() + first, chosen.dim_count, 1);
     strides.insert(strides.begin() + first, chosen.dim_count, 0);
-    whole.assign(bp::where(condition, source.view(sizes, strides), whole));
+    assign(whole, bp::where(condition, source.view(sizes, strides), whole, stream_));
   }
   size_t place() const { return selection_.place; }
   size_t result_rank_of_one_mask() const { return rest_.size() + 1; }
@@ -229,7 +280,7 @@ class Chooser {
     const auto is_narrow = [](const bp::Tensor& part) { return part.dtype() == BP_DTYPE_I32; };
     const bool all_narrow = std::all_of(parts.begin(), parts.end(), is_narrow);
     for (bp::Tensor& part : parts) {
-      if (!all_narrow && part.dtype() != BP_DTYPE_I64) part = bp::cast(part, BP_DTYPE_I64);
+      if (!all_narrow && part.dtype() != BP_DTYPE_I64) part = bp::cast(part, BP_DTYPE_I64, stream_);
       part = repeated(part, shape_);
     }
     if (parts.size() == 1) return parts[0];
@@ -238,7 +289,7 @@ class Chooser {
       const bpa_tensor_info info = part.info();
       part = viewed_with(part, shape_, {info.strides, info.strides + info.rank});
     }
-    return bp::concat(parts, static_cast<int64_t>(shape_.size()));
+    return bp::concat(parts, static_cast<int64_t>(shape_.size()), stream_);
   }
 
   /// A view with a further dimension of size 1 at the end.
@@ -248,18 +299,20 @@ class Chooser {
     return tensor.view(sizes, strides);
   }
 
-  static bp::Tensor copied(const bp::Tensor& tensor) {
-    const bp::Tensor made = bp::Tensor::create(tensor.device(), tensor.dtype(), tensor.sizes());
-    made.assign(tensor);
+  void assign(const bp::Tensor& target, const bp::Tensor& source) const {
+    check(bpa_tensor_assign(stream_.handle(), target.handle(), source.handle()));
+  }
+
+  bp::Tensor copied(const bp::Tensor& tensor) const {
+    const bp::Tensor made = bp::Tensor::create(device_.device, tensor.dtype(), tensor.sizes());
+    assign(made, tensor);
     return made;
   }
 
   int64_t offset() const { return product(selection_.sizes) == 0 ? 0 : selection_.offset; }
 
   /// What the slices leave, in the tensor's order of axes.
-  bp::Tensor view() const {
-    return tensor_from(tensor_).view(selection_.sizes, selection_.strides, offset());
-  }
+  bp::Tensor view() const { return base_.view(selection_.sizes, selection_.strides, offset()); }
 
   bp::Tensor front_view() const {
     Sizes sizes;
@@ -268,7 +321,7 @@ class Chooser {
       sizes.push_back(selection_.sizes[dim]);
       strides.push_back(selection_.strides[dim]);
     }
-    return tensor_from(tensor_).view(sizes, strides, offset());
+    return base_.view(sizes, strides, offset());
   }
 
   Sizes front_shape() const {
@@ -301,8 +354,10 @@ class Chooser {
     return with_moved(source, selection_.place, shape_.size(), 0);
   }
 
-  const TensorObject& tensor_;
+  const bp::Tensor& base_;
   const Selection& selection_;
+  const DeviceObject& device_;
+  Stream stream_;
   std::vector<size_t> order_;  // dimensions of the view: the chosen ones, then the rest
   size_t depth_ = 0;           // how many are chosen
   Sizes rest_;                 // sizes of the others
@@ -352,7 +407,8 @@ bp::Tensor with_rank_at_most(const bp::Tensor& source, size_t rank) {
 
 nb::object take_values(const TensorObject& tensor, const Selection& selection) {
   tensor.device().check_open();
-  Chooser chooser(tensor, selection);
+  const Carried carried(tensor, selection);
+  Chooser chooser(carried, tensor.device());
   chooser.check_ranges();
   bp::Tensor made;
   bool fits = false;
@@ -363,20 +419,22 @@ nb::object take_values(const TensorObject& tensor, const Selection& selection) {
     if (fits) made = chooser.take();
   }
   if (!fits) fail_shapes(selection);
-  return python_tensor(made, tensor.device_object());
+  return python_tensor(carried.as_given(made), tensor.device_object());
 }
 
-void put_values(const TensorObject& tensor, const Selection& selection, const bp::Tensor& source) {
-  Chooser chooser(tensor, selection);
+void put_values(const TensorObject& tensor, const Selection& selection, const bp::Tensor& values) {
+  const Carried carried(tensor, selection);
+  const bp::Tensor source = carried.as_carrier(values);
+  Chooser chooser(carried, tensor.device());
   chooser.check_ranges();
   if (chooser.is_one_mask()) {
     Sizes sizes = chooser.rest();
     sizes.insert(sizes.begin() + static_cast<ptrdiff_t>(chooser.place()), 1);
-    const bp::Tensor values = with_rank_at_most(source, sizes.size());
-    if (can_repeat(values, sizes)) {
+    const bp::Tensor fitted = with_rank_at_most(source, sizes.size());
+    if (can_repeat(fitted, sizes)) {
       std::optional<WithoutGil> release;
       if (chooser.waits()) release.emplace();
-      return chooser.put_where(repeated(values, sizes));
+      return chooser.put_where(repeated(fitted, sizes));
     }
   }
   bool fits = false;
@@ -387,13 +445,16 @@ void put_values(const TensorObject& tensor, const Selection& selection, const bp
     fits = chooser.prepare();
     if (fits) {
       const Sizes sizes = chooser.result_shape();
-      const bp::Tensor values = with_rank_at_most(source, sizes.size());
-      is_repeated = can_repeat(values, sizes);
-      if (is_repeated) chooser.put(repeated(values, sizes));
+      const bp::Tensor fitted = with_rank_at_most(source, sizes.size());
+      is_repeated = can_repeat(fitted, sizes);
+      if (is_repeated) chooser.put(repeated(fitted, sizes));
     }
   }
   if (!fits) fail_shapes(selection);
-  if (!is_repeated) fail_source(source.sizes(), chooser.result_shape());
+  if (is_repeated) return;
+  Sizes expected = chooser.result_shape();
+  if (carried.parts > 1) expected.pop_back();
+  fail_source(values.sizes(), expected);
 }
 
 }  // namespace bp::python

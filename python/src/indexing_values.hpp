@@ -14,9 +14,9 @@ namespace bp::python {
 /// The chosen elements, in memory of their own. `selection` has at least one index by values.
 nb::object take_values(const TensorObject& tensor, const Selection& selection);
 
-/// Writes over the chosen elements; `source` has the tensor's dtype. Where one is chosen more than
+/// Writes over the chosen elements; `values` has the tensor's dtype. Where one is chosen more than
 /// once, the last value stays.
-void put_values(const TensorObject& tensor, const Selection& selection, const bp::Tensor& source);
+void put_values(const TensorObject& tensor, const Selection& selection, const bp::Tensor& values);
 
 /// Without sizes of 1 in front that a target of this rank does not have.
 bp::Tensor with_rank_at_most(const bp::Tensor& source, size_t rank);

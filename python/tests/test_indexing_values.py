@@ -194,6 +194,46 @@ def test_what_masks_choose_is_counted_alone(device):
     assert x.tolist() == [5 if i % 2 == 0 else i for i in range(1000)]
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128", "float8_e5m2", "float8_e4m3fn"])
+def test_dtypes_without_kernels_of_their_own(device, dtype):
+    """Their bytes move."""
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        base = 2.0 ** rng.integers(0, 5, rng.integers(1, 4, 3))
+        if dtype.startswith("complex"):
+            base = base + 1j * rng.integers(0, 9, base.shape)
+        tensor = bp.asarray(base.tolist(), dtype=dtype, device=device)
+        array, x = (base.T, tensor.T) if rng.random() < 0.5 else (base, tensor)
+        key, expected = usable_key(rng, array)
+        given = as_given(rng, key, device)
+        found = x[given]
+        assert found.dtype == dtype and found.shape == expected.shape
+        assert found.tolist() == expected.tolist()
+        if expected.size == 0:
+            continue
+        value = 4.0 if expected.ndim == 0 or rng.random() < 0.5 else expected[::-1].copy()
+        array[key] = value
+        x[given] = value if isinstance(value, float) else value.tolist()
+        assert tensor.tolist() == base.tolist(), key
+    with pytest.raises(ValueError, match=r"the shape \(5,\) cannot be .* the chosen shape \(2,\)"):
+        bp.ones(3, dtype="complex64", device=device)[[0, 1]] = [1j] * 5
+
+
+def test_streams(device):
+    """The work goes to the stream that is current."""
+    a = np.arange(30, dtype=np.float32).reshape(5, 6)
+    x = bp.asarray(a, device=device, copy=True)
+    with bp.device(device).new_stream() as stream:
+        x[[0, 4], 1] = [7, 8]
+        x[x > 25] = 0
+        found = x[:, [1, -1]]
+        stream.sync()
+    a[[0, 4], 1] = [7, 8]
+    a[a > 25] = 0
+    same(x, a, "assigned")
+    same(found, a[:, [1, -1]], "taken")
+
+
 def test_out_of_range(device):
     x = bp.asarray(np.arange(6).reshape(2, 3), device=device, copy=True)
     for key, words in (

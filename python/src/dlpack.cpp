@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dlpack.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -163,6 +164,7 @@ void describe(const DLTensor& lent, HostMemory& out_memory) {
   out_memory.first = static_cast<char*>(lent.data) + lent.byte_offset;
   out_memory.sizes.assign(lent.shape, lent.shape + lent.ndim);
   out_memory.strides_bytes.resize(out_memory.sizes.size());
+  if (std::ranges::find(out_memory.sizes, 0) != out_memory.sizes.end()) return;  // no step is taken
   int64_t stride = 1;
   for (size_t i = out_memory.sizes.size(); i-- > 0;) {
     out_memory.strides_bytes[i] =

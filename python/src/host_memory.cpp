@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_memory.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -16,6 +17,7 @@ namespace {
 std::atomic<int64_t> g_lent_to_queues{0};  // memories, as long as they are lent
 
 int64_t count_elements(std::span<const int64_t> sizes) {
+  if (std::ranges::find(sizes, 0) != sizes.end()) return 0;  // whatever the others are
   int64_t count = 1;
   for (const int64_t size : sizes) count *= size;
   return count;

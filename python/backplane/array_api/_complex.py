@@ -20,12 +20,14 @@ def is_complex(x: Any) -> bool:
 
 def pairs(x: Tensor) -> Tensor:
     """[..., 2]: the real and the imaginary parts."""
-    return _core._pairs(x)
+    both: Tensor = _core._pairs(x)
+    return both
 
 
 def from_pairs(x: Tensor) -> Tensor:
     """The inverse, of contiguous pairs."""
-    return _core._complex_of_pairs(x)
+    numbers: Tensor = _core._complex_of_pairs(x)
+    return numbers
 
 
 def real(x: Tensor) -> Tensor:

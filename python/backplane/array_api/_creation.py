@@ -57,15 +57,18 @@ def arange(
     step = _number("arange", "step", step, (int, float))
     if step == 0:
         raise InvalidArgumentError("arange: argument 'step': found 0")
-    integral = all(isinstance(x, int) for x in (start, stop, step))
-    if dtype is None:
-        dtype = _core.int64 if integral else _core.float32
-    _arguments.of_kind("arange", "dtype", dtype, _kinds.REAL)
-    if integral:
+    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+        dtype = _real_dtype(_core.int64 if dtype is None else dtype)
         count = max(0, -((start - stop) // step))
         return _whole_progression(count, start, step, dtype, device)
+    dtype = _real_dtype(_core.float32 if dtype is None else dtype)
     count = max(0, math.ceil((stop - start) / step))
     return _progression(count, start, step, device).astype(dtype, copy=False)
+
+
+def _real_dtype(dtype: Dtype) -> Dtype:
+    _arguments.of_kind("arange", "dtype", dtype, _kinds.REAL)
+    return dtype
 
 
 def _whole_progression(

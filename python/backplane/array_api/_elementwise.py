@@ -4,9 +4,10 @@
 import builtins
 import math
 from collections.abc import Callable
+from typing import Any
 
 from .. import _core, ops
-from .._core import Tensor
+from .._core import Dtype, Tensor
 from . import _arguments, _complex, _kinds
 from ._arguments import Scalar
 
@@ -318,28 +319,25 @@ def trunc(x: Tensor, /) -> Tensor:
 # --- two operands --------------------------------------------------------------------------------
 
 
-def operands(
-    function: str, x1: Operand, x2: Operand, kind: _kinds.Kind
-) -> tuple[Operand, Operand]:
+def operands(function: str, x1: Operand, x2: Operand, kind: _kinds.Kind) -> tuple[Any, Any]:
     """Both of one dtype of that kind. A Python number stays one, but beside complex numbers."""
     dtype = _kinds.result_dtype(function, x1, x2)
     for name, x in (("x1", x1), ("x2", x2)):
         if isinstance(x, Tensor):
             _arguments.of_kind(function, name, x.dtype, kind)
-        elif isinstance(x, _core.Dtype):
+        elif isinstance(x, Dtype):
             _arguments.tensor(function, name, x)
     if dtype not in kind.dtypes:
         _arguments.of_kind(function, "x2" if isinstance(x1, Tensor) else "x1", dtype, kind)
-    device = x1.device if isinstance(x1, Tensor) else x2.device
+    return _settled(x1, x2, dtype), _settled(x2, x1, dtype)
 
-    def settled(x: Operand) -> Operand:
-        if isinstance(x, Tensor):
-            return _complex.cast(x, dtype)
-        if dtype in _kinds.COMPLEX_FLOATING.dtypes:
-            return _core.asarray(x, dtype=dtype, device=device)
-        return x
 
-    return settled(x1), settled(x2)
+def _settled(x: Any, beside: Any, dtype: Dtype) -> Any:
+    if isinstance(x, Tensor):
+        return _complex.cast(x, dtype)
+    if dtype in _kinds.COMPLEX_FLOATING.dtypes:
+        return _core.asarray(x, dtype=dtype, device=beside.device)
+    return x
 
 
 def _is_complex(x1: Operand, x2: Operand) -> builtins.bool:
@@ -374,7 +372,8 @@ def atan2(x1: Operand, x2: Operand, /) -> Tensor:
 def bitwise_and(x1: Operand, x2: Operand, /) -> Tensor:
     """Bitwise and."""
     a, b = operands("bitwise_and", x1, x2, _kinds.INTEGRAL_OR_BOOL)
-    return a & b
+    found: Tensor = a & b
+    return found
 
 
 def bitwise_left_shift(x1: Operand, x2: Operand, /) -> Tensor:
@@ -385,7 +384,8 @@ def bitwise_left_shift(x1: Operand, x2: Operand, /) -> Tensor:
 def bitwise_or(x1: Operand, x2: Operand, /) -> Tensor:
     """Bitwise or."""
     a, b = operands("bitwise_or", x1, x2, _kinds.INTEGRAL_OR_BOOL)
-    return a | b
+    found: Tensor = a | b
+    return found
 
 
 def bitwise_right_shift(x1: Operand, x2: Operand, /) -> Tensor:
@@ -396,7 +396,8 @@ def bitwise_right_shift(x1: Operand, x2: Operand, /) -> Tensor:
 def bitwise_xor(x1: Operand, x2: Operand, /) -> Tensor:
     """Bitwise exclusive or."""
     a, b = operands("bitwise_xor", x1, x2, _kinds.INTEGRAL_OR_BOOL)
-    return a ^ b
+    found: Tensor = a ^ b
+    return found
 
 
 def copysign(x1: Operand, x2: Operand, /) -> Tensor:
@@ -419,7 +420,7 @@ def floor_divide(x1: Operand, x2: Operand, /) -> Tensor:
     return _of_two("floor_divide", x1, x2, _kinds.REAL, _floor_divide)
 
 
-def _floor_divide(a: Operand, b: Operand) -> Tensor:
+def _floor_divide(a: Any, b: Any) -> Tensor:
     """An infinite quotient stays one, as the standard has it; of the operator it is NaN."""
     found = ops.floor_divide(a, b)
     if found.dtype in _kinds.INTEGRAL.dtypes:
@@ -538,7 +539,7 @@ def clip(
     return x.copy() if clipped is x else clipped
 
 
-def _bound(bound: int | float | Tensor, x: Tensor) -> Operand:
+def _bound(bound: int | float | Tensor, x: Tensor) -> Any:
     if isinstance(bound, Tensor):
         if _kinds.promote("clip", bound.dtype, x.dtype) != x.dtype:
             raise TypeError(f"clip: a bound of {bound.dtype} for x of {x.dtype}")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Set functions. Values come in ascending order, NaNs, each of them distinct, at the end."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import _core, ops
-from .._core import Tensor
+from .._core import Dtype, Tensor
 from . import _arguments, _complex, _indexing, _kinds, _sorting, _utility, _views
 
 __all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
@@ -121,17 +121,15 @@ def isin(x1: Tensor | int, x2: Tensor | int, /, *, invert: bool = False) -> Tens
     """Whether each element of x1 is one of x2."""
     dtype = _kinds.result_dtype("isin", x1, x2)
     _arguments.of_kind("isin", "x1", dtype, _kinds.ANY)
-    device = x1.device if isinstance(x1, Tensor) else x2.device
-    found = [
-        _comparable(
-            _complex.cast(x, dtype)
-            if isinstance(x, Tensor)
-            else _core.asarray(x, dtype=dtype, device=device)
-        )
-        for x in (x1, x2)
-    ]
-    contained = _contained(found[0], _views.flat(found[1]))
+    a, b = (_comparable(x) for x in (_as(x1, x2, dtype), _as(x2, x1, dtype)))
+    contained = _contained(a, _views.flat(b))
     return ops.logical_not(contained) if invert else contained
+
+
+def _as(x: Any, beside: Any, dtype: Dtype) -> Tensor:
+    if isinstance(x, Tensor):
+        return _complex.cast(x, dtype)
+    return _core.asarray(x, dtype=dtype, device=beside.device)
 
 
 def _contained(x: Tensor, among: Tensor) -> Tensor:

@@ -10,7 +10,8 @@ from .._core import Tensor
 
 def view(x: Tensor, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Tensor:
     empty = 0 in shape
-    return _core._view(x, tuple(shape), tuple(strides), 0 if empty else offset)
+    made: Tensor = _core._view(x, tuple(shape), tuple(strides), 0 if empty else offset)
+    return made
 
 
 def row_major(shape: Sequence[int]) -> list[int]:

@@ -340,20 +340,24 @@ def matrix_norm(
     if ord is None or ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord in ("nuc", 2, -2):
-        values = svdvals(x)
-        reduce = {"nuc": _statistical.sum, 2: _statistical.max, -2: _statistical.min}[ord]
-        found = reduce(values, axis=-1)
+        found = _of_singular_values(svdvals(x), ord)
         return _views.inserted(found, [x.ndim - 2, x.ndim - 1]) if keepdims else found
     if ord not in (1, -1, math.inf, -math.inf):
         raise InvalidArgumentError(
             "linalg.matrix_norm: argument 'ord': expected 'fro', 'nuc', 1, -1, 2, -2, inf or "
             f"-inf, found {ord!r}"
         )
-    summed, chosen = (-2, -1) if abs(ord) == 1 else (-1, -2)
+    summed, chosen = (-2, -1) if ord in (1, -1) else (-1, -2)
     sums = _statistical.sum(_elementwise.abs(x), axis=summed, keepdims=True)
-    reduce = _statistical.max if ord > 0 else _statistical.min
+    reduce = _statistical.max if ord in (1, math.inf) else _statistical.min
     found = reduce(sums, axis=chosen, keepdims=True)
     return found if keepdims else _views.removed(found, (x.ndim - 2, x.ndim - 1))
+
+
+def _of_singular_values(values: Tensor, ord: Any) -> Tensor:
+    if ord == "nuc":
+        return _statistical.sum(values, axis=-1)
+    return (_statistical.max if ord == 2 else _statistical.min)(values, axis=-1)
 
 
 def vector_norm(

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which functions the devices compute themselves: native_npu.txt, native_xpu.txt; they only grow.
+
+Each call has small float32 tensors (integers and bools where a function wants those).
+"""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+import backplane as bp
+import backplane.array_api as xp
+import standard
+import support
+
+# NumPy's on the host, by what they are.
+ON_HOST = {f"linalg.{name}" for name in standard.LINALG} - {
+    f"linalg.{name}"
+    for name in """cross diagonal matmul matrix_norm matrix_power matrix_transpose outer tensordot
+    trace vecdot vector_norm""".split()
+}
+ON_HOST |= {f"fft.{name}" for name in standard.FFT}
+ON_HOST -= {f"fft.{name}" for name in "fftfreq fftshift ifftshift rfftfreq".split()}
+# They answer no tensor.
+WITHOUT_TENSORS = {"__array_namespace_info__", "broadcast_shapes", "can_cast", "finfo", "iinfo"}
+WITHOUT_TENSORS |= {"isdtype", "result_type"}
+
+OF_ONE = """abs ceil conj cos cosh exp expm1 floor isfinite isinf isnan log log10 log1p log2
+    negative positive real reciprocal round sign signbit sin sinh sqrt square tan tanh trunc asinh
+    atan acosh tril triu flip unstack argmax argmin count_nonzero nonzero unique_all unique_counts
+    unique_inverse unique_values sort argsort sum prod max min mean var std all any diff
+    matrix_transpose linalg.matrix_transpose linalg.diagonal linalg.trace linalg.vector_norm
+    linalg.matrix_norm fft.fftshift fft.ifftshift empty_like ones_like zeros_like""".split()
+OF_UNIT = "acos asin atanh".split()
+OF_TWO = """add atan2 copysign divide equal floor_divide greater greater_equal hypot less less_equal
+    logaddexp maximum minimum multiply nextafter not_equal pow remainder subtract isin tensordot
+    vecdot linalg.tensordot linalg.vecdot meshgrid broadcast_arrays""".split()
+OF_INTEGERS = "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split()
+OF_BOOLS = "logical_and logical_or logical_xor".split()
+
+
+class Calls:
+    """name -> a call of the function, of tensors on one device."""
+
+    def __init__(self, device):
+        x = bp.asarray(np.arange(12, dtype="float32").reshape(3, 4) % 5 + 1, device=device)
+        whole = x.astype("int32")
+        truth = x > 2
+        row, square = x[0], x[:, :3]
+        places = bp.asarray([1, 0, 2], device=device)
+        self.calls = {
+            "arange": lambda: xp.arange(5, device=device),
+            "asarray": lambda: xp.asarray(x, copy=True),
+            "astype": lambda: xp.astype(x, xp.int32),
+            "bitwise_invert": lambda: xp.bitwise_invert(whole),
+            "broadcast_to": lambda: xp.broadcast_to(x, (2, 3, 4)),
+            "clip": lambda: xp.clip(x, 2, 3),
+            "concat": lambda: xp.concat([x, x]),
+            "cumulative_prod": lambda: xp.cumulative_prod(x, axis=0),
+            "cumulative_sum": lambda: xp.cumulative_sum(x, axis=0),
+            "empty": lambda: xp.empty(3, device=device),
+            "expand_dims": lambda: xp.expand_dims(x, 0),
+            "eye": lambda: xp.eye(3, device=device),
+            "from_dlpack": lambda: xp.from_dlpack(x, copy=True),
+            "full": lambda: xp.full(3, 2.0, device=device),
+            "full_like": lambda: xp.full_like(x, 2.0),
+            "imag": lambda: xp.imag(xp.astype(x, xp.complex64)),
+            "linspace": lambda: xp.linspace(0, 1, 5, device=device),
+            "logical_not": lambda: xp.logical_not(truth),
+            "matmul": lambda: xp.matmul(x, x.T),
+            "moveaxis": lambda: xp.moveaxis(x, 0, 1),
+            "ones": lambda: xp.ones(3, device=device),
+            "permute_dims": lambda: xp.permute_dims(x, (1, 0)),
+            "repeat": lambda: xp.repeat(x, places + 1, axis=0),
+            "reshape": lambda: xp.reshape(x.T, (12,)),
+            "roll": lambda: xp.roll(x, 1),
+            "searchsorted": lambda: xp.searchsorted(row, x),
+            "squeeze": lambda: xp.squeeze(x[None], 0),
+            "stack": lambda: xp.stack([x, x]),
+            "take": lambda: xp.take(x, places, axis=0),
+            "take_along_axis": lambda: xp.take_along_axis(x, places[:, None], axis=1),
+            "tile": lambda: xp.tile(x, (2, 2)),
+            "where": lambda: xp.where(truth, x, x),
+            "zeros": lambda: xp.zeros(3, device=device),
+            "linalg.cross": lambda: xp.linalg.cross(square, square),
+            "linalg.matmul": lambda: xp.linalg.matmul(x, x.T),
+            "linalg.matrix_power": lambda: xp.linalg.matrix_power(square, 3),
+            "linalg.outer": lambda: xp.linalg.outer(row, row),
+            "fft.fftfreq": lambda: xp.fft.fftfreq(5, device=device),
+            "fft.rfftfreq": lambda: xp.fft.rfftfreq(5, device=device),
+        }
+        self._add(OF_ONE, x)
+        self._add(OF_UNIT, x / 8)
+        self._add(OF_TWO, row, row)
+        self._add(["tensordot", "linalg.tensordot"], x, x)
+        self._add(OF_INTEGERS, whole, whole)
+        self._add(OF_BOOLS, truth, truth)
+
+    def _add(self, names, *operands):
+        for name in names:
+            space, _, function = name.rpartition(".")
+            call = getattr(getattr(xp, space) if space else xp, function)
+            self.calls[name] = lambda call=call: call(*operands)
+
+
+def listed(device):
+    path = pathlib.Path(__file__).with_name(f"native_{device.partition(':')[0]}.txt")
+    lines = path.read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def test_every_function_is_called():
+    names = {*standard.FUNCTIONS, *(f"linalg.{name}" for name in standard.LINALG)}
+    names |= {f"fft.{name}" for name in standard.FFT}
+    assert set(Calls("cpu:0").calls) == names - ON_HOST - WITHOUT_TENSORS
+
+
+def where_it_ran(device, call):
+    """(launches on the device, calls that the host did instead)."""
+    where = bp.device(device)
+    before = where.counters
+    call()
+    where.sync()
+    after = where.counters
+    return tuple(after[key] - before[key] for key in ("launch_count", "fallback_count"))
+
+
+@pytest.mark.parametrize("device", [name for name in support.DEVICES if name != "cpu:0"])
+def test_native_functions(device):
+    """None of the list falls back; a function that no longer does belongs into the list."""
+    calls = Calls(device).calls
+    native = [name for name, call in calls.items() if where_it_ran(device, call)[1] == 0]
+    assert sorted(native) == listed(device)
+    # The counters count: the arithmetic of this device was launched there.
+    assert where_it_ran(device, calls["add"])[0] == 1
+
+
+def test_host_functions_show_in_the_counters():
+    where = bp.device("npu:0")
+    x = bp.asarray([[2.0, 1.0], [1.0, 3.0]], device=where)
+    before = where.counters
+    assert xp.linalg.inv(x).device == where
+    after = where.counters
+    assert after["launch_count"] == before["launch_count"]
+    for key in ("copy_out_count", "copy_in_count"):
+        assert after[key] == before[key] + 1

@@ -170,6 +170,24 @@ for path in sorted({{words[5] for words in maps if len(words) > 5 and "gomp" in 
             self.assertEqual(added, 0, order)
             self.assertEqual(len(libraries), 1, libraries)
 
+    def test_one_pool_with_pytorch(self):
+        torch = ROOT / ".cache/torch-venv/bin/python"
+        if not torch.exists() or run(torch, "-c", "import torch", check=False).returncode != 0:
+            self.skipTest("NOT RUN: .cache/torch-venv has no PyTorch; ./dev bench installs it")
+        for first, second in (("backplane", "torch"), ("torch", "backplane")):
+            output = run(torch, "-c", f"""
+import sys
+sys.path.append({str(self.package.parent)!r})
+import {first}, {second}
+x = backplane.ones((700, 700), device="cpu:0")
+assert (x @ x)[5, 5].item() == 700
+assert (torch.ones(700, 700) @ torch.ones(700, 700))[5, 5] == 700
+maps = [line.split() for line in open("/proc/self/maps")]
+for path in sorted({{words[5] for words in maps if len(words) > 5 and "libgomp" in words[5]}}):
+    print(path)
+""", BACKPLANE_PLUGINS="cpu")
+            self.assertEqual(len(output.stdout.splitlines()), 1, output.stdout)
+
     def test_lines_of_the_readmes(self):
         run(self.python, *PIP, "install", NUMPY)
         self.addCleanup(run, self.python, *PIP, "uninstall", "--yes", "numpy")

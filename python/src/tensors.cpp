@@ -2,15 +2,20 @@
 #include "tensors.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
 #include <numeric>
 #include <optional>
+#include <thread>
 
 #include "array_api.hpp"
 #include "backplane/ops.hpp"
 #include "deferred.hpp"
 #include "gil.hpp"
-#include "streams.hpp"
 #include "host_memory.hpp"
+#include "interrupts.hpp"
+#include "streams.hpp"
 
 namespace bp::python {
 
@@ -109,8 +114,32 @@ nb::object cast_to(nb::handle tensor, const Dtype& dtype) {
   return make_tensor(made, self.device_object());
 }
 
+/// Whether the device's work takes so long that Ctrl-C should end the wait for it.
+static bool is_wait_long(const DeviceObject& device) {
+  constexpr std::chrono::microseconds kShort{200};
+  if (device.is_inline || !is_main_thread()) return false;
+  const Stream stream = Stream::default_of(device.device);
+  const auto begin = std::chrono::steady_clock::now();
+  while (bpa_stream_query(stream.handle()) == BP_PENDING) {
+    if (std::chrono::steady_clock::now() - begin > kShort) return true;
+    std::this_thread::yield();
+  }
+  return false;
+}
+
+/// Into memory of its own first, which outlives a wait that a signal ends.
+static void read_interruptibly(const TensorObject& tensor, void* out_data, uint64_t bytes) {
+  bpa_tensor_retain(tensor.handle());
+  const std::shared_ptr<bpa_tensor> kept(tensor.handle(), bpa_tensor_release);
+  const std::shared_ptr<char[]> values(new char[bytes]);
+  call_interruptibly(
+      [kept, values, bytes] { check(bpa_tensor_to_host(kept.get(), values.get(), bytes)); });
+  std::memcpy(out_data, values.get(), bytes);
+}
+
 void read_values(const TensorObject& tensor, void* out_data, uint64_t bytes) {
   tensor.device().check_open();
+  if (is_wait_long(tensor.device())) return read_interruptibly(tensor, out_data, bytes);
   std::optional<WithoutGil> release;
   if (tensor.is_large()) release.emplace();
   check(bpa_tensor_to_host(tensor.handle(), out_data, bytes));

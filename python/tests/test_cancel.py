@@ -221,14 +221,18 @@ def test_interrupt_ends_waits():
         "def fill(count):\n"
         "    y = x\n"
         "    for _ in range(count): y = y @ x\n"
+        "    return y\n"
         "with stream: fill(2000)\n"
         "expect_interrupt(stream.sync)\n"
         "print(stream.query())\n"
         "fill(2000)\n"
         "expect_interrupt(device.sync)\n"
+        "print(bp.current_stream(device).query())\n"
+        "y = fill(2000)\n"
+        "expect_interrupt(y.tolist)\n"
         "print(bp.current_stream(device).query())\n",
     )
-    assert (code, out, err) == (0, "interrupted: True\nFalse\n" * 2, "")
+    assert (code, out, err) == (0, "interrupted: True\nFalse\n" * 3, "")
 
 
 def test_interrupt_ends_the_program():

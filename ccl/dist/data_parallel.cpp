@@ -137,7 +137,14 @@ Status DataParallel::broadcast_parameters(std::span<const Ref<Tensor>> tensors, 
                            std::to_string(args_.parameters.size()) + " parameters, found " +
                            std::to_string(tensors.size()));
   }
-  for (size_t i = 0; i < tensors.size(); ++i) BP_TRY(check_values(i, tensors[i]));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    BP_TRY(check_values(i, tensors[i]));
+    // Its own broadcast would tell, after others have had their new values.
+    const bool can_receive = tensors[i]->contiguous() && !tensors[i]->is_read_only();
+    if (can_receive || group_->place().rank == root) continue;
+    return refuse_parallel("tensor " + std::to_string(i) + " is " + tensors[i]->describe() +
+                           ", expected a contiguous one that is not read-only");
+  }
   std::vector<Ref<Work>> works;
   Status status;
   for (const Ref<Tensor>& tensor : tensors) {

@@ -261,6 +261,10 @@ TEST_F(DataParallelTest, BadCalls_AreRefusedByName) {
                 HasSubstr("ready already"));
     EXPECT_THAT(parallel->finish(device("npu:0").default_stream()).message(),
                 HasSubstr("the stream is of npu:0, and the group on cpu:0"));
+    const std::vector<Ref<Tensor>> none = {filled(group, 2, 0), filled(group, 3, 0)};
+    none[1]->forbid_writes();
+    EXPECT_THAT(parallel->broadcast_parameters(none, 1).message(),
+                HasSubstr("tensor 1 is f32 [3] on cpu:0, expected a contiguous one that is not"));
     const std::vector<Ref<Tensor>> one = {filled(group, 2, 0)};
     EXPECT_THAT(parallel->broadcast_parameters(one, 0).message(),
                 HasSubstr("a tensor for each of 2 parameters, found 1"));

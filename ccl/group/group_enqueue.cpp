@@ -262,7 +262,9 @@ Ref<Work> ProcessGroup::make_work(const Enqueue& enqueue, OperationPath path) {
 void ProcessGroup::reserve_marks(const Enqueue& enqueue) {
   Stream& stream = *enqueue.stream;
   for (const Enqueue::One& one : enqueue.ones) {
-    if (one.call.send) one.call.send->storage().note_use(stream, stream.issued_seq(), false);
+    for (Tensor* tensor : {one.call.send.get(), one.call.recv.get()}) {
+      if (tensor != nullptr) tensor->storage().note_use(stream, stream.issued_seq(), false);
+    }
   }
 }
 
@@ -270,7 +272,7 @@ void ProcessGroup::reserve_marks(const Enqueue& enqueue) {
 void ProcessGroup::note_marks(const CheckedCall& call, Stream& stream, uint64_t seq) {
   if (call.send && seq != 0) call.send->storage().note_use(stream, seq, false);
   if (call.recv) call.recv->note_written(stream, seq, {});
-  if (call.recv && seq == 0) call.recv->storage().note_host_write();
+  if (call.recv && seq == 0) call.recv->storage().note_host_write(stream);
 }
 
 void ProcessGroup::note_marks(const Enqueue& enqueue, uint64_t seq) {

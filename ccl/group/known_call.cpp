@@ -56,6 +56,7 @@ const KnownCall::Served* KnownCall::recall(const Call& call, const Device& devic
                        !has_counts(call);
   if (!is_same || !send_.is_of(call.send, device) || !recv_.is_of(call.recv, device))
     return nullptr;
+  if (call.recv && call.recv->is_read_only()) return nullptr;
   if (checked_.is_in_place) {
     if (call.send.get() != call.recv.get()) return nullptr;
   } else if (call.send && call.recv) {

@@ -35,6 +35,14 @@ class KnownCallTest : public GroupTest {
   KnownCall known_;
 };
 
+TEST_F(KnownCallTest, ReadOnlyResult_IsNotRecalled) {
+  remember({.send = tensor({3}), .recv = tensor({3})});
+  const Ref<Tensor> result = tensor({3});
+  EXPECT_TRUE(recalls({.send = tensor({3}), .recv = result}));
+  result->forbid_writes();
+  EXPECT_FALSE(recalls({.send = tensor({3}), .recv = result}));
+}
+
 TEST_F(KnownCallTest, SameShapesElsewhere_AreRecalled) {
   EXPECT_FALSE(recalls({.send = tensor({3}), .recv = tensor({3})})) << "nothing is known yet";
   remember({.send = tensor({3}), .recv = tensor({3})});

@@ -114,7 +114,7 @@ Status wrap(Device* device, const bpa_wrap_args& args, bpa_tensor** out_tensor) 
   const uint64_t skew = address ? args.memory.handle % kAlignment : 0;
   const auto deleter = std::make_shared<Deleter>();
   Ref<Storage> storage =
-      Storage::wrap(device, args.memory.handle - skew, args.bytes + skew, deleter);
+      Storage::wrap(device, args.memory.handle - skew, args.bytes + skew, deleter, skew);
   auto tensor = Ref<Tensor>::make(std::move(storage), args.dtype, sizes, strides,
                                   args.memory.offset_bytes + skew);
   if ((args.flags & BPA_TENSOR_READ_ONLY_BIT) != 0) tensor->forbid_writes();

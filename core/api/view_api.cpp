@@ -66,10 +66,14 @@ Status check_inside(const Tensor& base, const ViewRequest& view) {
 Result<Ref<Tensor>> make_view(const Tensor& base, const ViewRequest& view) {
   BP_TRY(check_inside(base, view));
   const uint32_t bits = dtype_bits(base.dtype());
-  const bool is_plain = is_contiguous(view.sizes, view.strides) && view.offset * bits % 8 == 0;
-  if (bits < 8 && !is_plain) {
-    return bad_argument("strides",
-                        "of a dtype below one byte must be contiguous, from a whole byte on");
+  if (bits < 8) {
+    const int64_t per_byte = 8 / bits;
+    const int64_t end = view.offset + element_count(view.sizes);
+    const bool is_whole = end % per_byte == 0 || end == base.element_count();
+    if (!is_contiguous(view.sizes, view.strides) || view.offset % per_byte != 0 || !is_whole) {
+      return bad_argument("strides",
+                          "of a dtype below one byte must be contiguous, of whole bytes");
+    }
   }
   return base.view(view.sizes, view.strides, view.offset);
 }

@@ -27,6 +27,11 @@ uint32_t dtype_bits(uint32_t dtype);
 /// Bytes of `count` elements stored contiguously (sub-byte dtypes rounded up). The caller has
 /// checked that count times 16 fits.
 uint64_t dtype_storage_bytes(uint32_t dtype, int64_t count);
+/// Bytes from one element to another; below one byte from whole byte to whole byte.
+inline int64_t dtype_step_bytes(uint32_t dtype, int64_t elements) {
+  const auto bits = static_cast<int64_t>(dtype_bits(dtype));
+  return bits >= 8 ? elements * (bits / 8) : elements * bits / 8;
+}
 /// "{f16, f32}" for messages about dtype sets.
 std::string dtype_set_name(uint64_t mask);
 

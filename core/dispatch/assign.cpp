@@ -16,8 +16,9 @@
 namespace bp {
 namespace {
 
-/// By strides from the smallest on: each steps over all that the ones before reach.
-bool shares_elements(const Tensor& tensor) {
+/// By strides from the smallest on: whether one does not step over all that those before it reach.
+/// That may be so without an element in common, which nobody can tell quickly.
+bool may_share_elements(const Tensor& tensor) {
   std::vector<std::pair<int64_t, int64_t>> steps;  // stride, size
   for (size_t i = 0; i < tensor.sizes().size(); ++i) {
     const int64_t size = tensor.sizes()[i];
@@ -44,8 +45,11 @@ Status check(const Tensor& source, const Tensor& target) {
   if (dtype_bits(target.dtype()) < 8 && !target.is_all()) {
     return refuse("elements below one byte are written as whole tensors only");
   }
-  if (shares_elements(target)) {
-    return refuse(fmt::format("its strides {} let elements share memory",
+  if (dtype_bits(target.dtype()) < 8 && source.element_count() != target.element_count()) {
+    return refuse("elements below one byte cannot be repeated");
+  }
+  if (may_share_elements(target)) {
+    return refuse(fmt::format("its strides {} may let elements share memory",
                               numbers_text({target.strides().begin(), target.strides().end()})));
   }
   const size_t rank = target.sizes().size();

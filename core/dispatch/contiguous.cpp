@@ -129,7 +129,9 @@ Status prepare_copy(HostCopy* copy) {
   }
   if (tensor->contiguous()) return {};
   if (tensor->device() == nullptr) {
-    return Status(BP_UNSUPPORTED, "a strided tensor in host memory cannot be read out directly");
+    BP_TRY_ASSIGN(HostTensor gathered, gather_on_host(*tensor));
+    tensor = Tensor::wrap_host(std::move(gathered));
+    return {};
   }
   BP_TRY_ASSIGN(tensor, make_contiguous(tensor, tensor->device()->default_stream()));
   return {};

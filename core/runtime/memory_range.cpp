@@ -11,15 +11,14 @@ MemoryRange memory_range(const Tensor& tensor) {
   const Device* device = tensor.device();
   const bool is_address =
       device == nullptr || (device->table().props.flags & BP_DEVICE_ADDRESS_BIT) != 0;
-  const uint64_t bits = dtype_bits(tensor.dtype());
   const ElementRange elements = element_range(tensor.sizes(), tensor.strides());
   MemoryRange range;
   range.handle = is_address ? 0 : storage.handle();
   // Modulo 2^64, so that a step back is one.
   const uint64_t base = storage.offset_bytes() + (is_address ? storage.handle() : 0);
-  const int64_t back = elements.lowest * static_cast<int64_t>(bits) / 8;
+  const int64_t back = dtype_step_bytes(tensor.dtype(), elements.lowest);
   range.begin = base + tensor.offset_bytes() + static_cast<uint64_t>(back);
-  range.end = range.begin + (static_cast<uint64_t>(elements.count) * bits + 7) / 8;
+  range.end = range.begin + dtype_storage_bytes(tensor.dtype(), elements.count);
   return range;
 }
 

@@ -48,8 +48,8 @@ bool Storage::may_go() {
 }
 
 bool Storage::is_unused() const {
-  return is_over(last_write_) && std::all_of(last_reads_.begin(), last_reads_.end(),
-                                             [this](const Mark& mark) { return is_over(mark); });
+  return is_over(uses_.latest) && std::all_of(uses_.others.begin(), uses_.others.end(),
+                                              [this](const Mark& mark) { return is_over(mark); });
 }
 
 /// Whether that has happened before the deadline.
@@ -57,8 +57,8 @@ bool Storage::let_work_end() {
   if (is_unused()) return true;
   const RuntimeUse use(*runtime_);  // a release is in no call
   if (!use.granted()) return false;
-  bool ended = let_work_end(last_write_);
-  for (const Mark& mark : last_reads_) ended = let_work_end(mark) && ended;
+  bool ended = let_work_end(uses_.latest);
+  for (const Mark& mark : uses_.others) ended = let_work_end(mark) && ended;
   return ended;
 }
 
@@ -101,61 +101,102 @@ Result<Ref<Storage>> Storage::allocate(Device& device, uint64_t bytes, MemoryTag
 }
 
 Ref<Storage> Storage::wrap(Device* device, uint64_t handle, uint64_t bytes,
-                           std::shared_ptr<const void> owner) {
+                           std::shared_ptr<const void> owner, uint64_t lead_bytes) {
   auto storage = Ref<Storage>::make(device, handle, uint64_t{0}, bytes);
+  storage->lead_bytes_ = lead_bytes;
   storage->owner_ = std::move(owner);
   return storage;
 }
 
-Storage::Marks Storage::marks(bool write) {
+Storage::Uses Storage::uses() {
   if (!is_marked()) return {};
   std::lock_guard lock(marks_mutex_);
-  if (write) return {last_write_, written_seq_, last_reads_};
-  return {{last_write_.stream, written_seq_}, written_seq_, {}};
+  return uses_;
+}
+
+template <class Visit>
+Status Storage::visit(const Uses& uses, Visit visit_one) {
+  if (uses.latest.stream != nullptr) BP_TRY(visit_one(uses.latest));
+  for (const Use& use : uses.others) BP_TRY(visit_one(use));
+  return {};
 }
 
 Status Storage::order_after_marks(Stream& stream, Access access) {
-  const Marks before = marks(access != Access::kRead);
-  if (Stream* writer = before.last_write.stream; writer != nullptr) {
-    BP_TRY(stream.wait_for(*writer, before.last_write.seq));
-    const Status lost = writer->check_lost(before.written_seq);
-    if (access != Access::kOverwrite) BP_TRY(lost);
-  }
-  for (const Mark& reader : before.last_reads) {
-    BP_TRY(stream.wait_for(*reader.stream, reader.seq));
-  }
+  const Uses before = uses();
+  BP_TRY(visit(before, [&](const Use& use) -> Status {
+    const uint64_t seq = access == Access::kRead ? use.written_seq : use.seq;
+    if (seq != 0) BP_TRY(stream.wait_for(*use.stream, seq));
+    if (use.written_seq == 0) return {};
+    const Status lost = use.stream->check_lost(use.written_seq);
+    return access == Access::kOverwrite ? Status() : lost;
+  }));
+  if (access != Access::kRead && !before.are_of(stream)) note_waits(before, stream);
   // What a stream without a queue reads is told to the call that reads it.
   return access == Access::kRead && stream.is_inline() ? report_faults() : Status();
+}
+
+/// Uses that came meanwhile are not among them, nor are later ones of the same streams.
+void Storage::note_waits(const Uses& before, Stream& stream) {
+  std::lock_guard lock(marks_mutex_);
+  const auto note = [&](Use& use) {
+    const Use* waited = before.of(use.stream);
+    if (waited == nullptr || waited->seq < use.seq) return;
+    use.waiter = &stream;
+    use.waiter_seq = stream.issued_seq();
+  };
+  note(uses_.latest);
+  std::ranges::for_each(uses_.others, note);
+  // What will be noted of the work itself must not fail.
+  uses_.others.reserve(uses_.others.size() + 1);
 }
 
 void Storage::note_use(Stream& stream, uint64_t seq, bool write) {
   if (stream.is_inline()) return;
   std::lock_guard lock(marks_mutex_);
   is_marked_.store(true, std::memory_order_release);
-  if (write) {
-    last_write_ = {&stream, seq};
-    written_seq_ = seq;
-    last_reads_.clear();  // the write came after them, by order_before
-    return;
-  }
-  if (last_write_.stream == &stream) {
-    last_write_.seq = std::max(last_write_.seq, seq);  // a later wait for the write covers the read
-    return;
-  }
-  for (Mark& mark : last_reads_) {
-    if (mark.stream == &stream) {
-      mark.seq = std::max(mark.seq, seq);
-      return;
-    }
-  }
-  last_reads_.push_back({&stream, seq});
+  if (write) forget_before(stream, seq);
+  Use& own = use_of(stream);
+  own.seq = std::max(own.seq, seq);
+  own.waiter = nullptr;
+  if (!write) return;
+  own.written_seq = std::max(own.written_seq, seq);
+  if (&own != &uses_.latest) std::swap(own, uses_.latest);
 }
 
-void Storage::note_host_write() {
+/// Made where there is none, of no work.
+Storage::Use& Storage::use_of(Stream& stream) {
+  if (const Use* own = uses_.of(&stream); own != nullptr) return *const_cast<Use*>(own);
+  if (uses_.latest.stream == nullptr) return uses_.latest = Use{{&stream, 0}};
+  return uses_.others.emplace_back(Use{{&stream, 0}});
+}
+
+const Storage::Use* Storage::Uses::of(const Stream* stream) const {
+  if (stream != nullptr && latest.stream == stream) return &latest;
+  const auto found = std::ranges::find(others, stream, [](const Use& use) { return use.stream; });
+  return found == others.end() ? nullptr : &*found;
+}
+
+/// What a write, work `seq` of the stream, came after, or what is over. Other uses have come since
+/// the stream was ordered for it, through other views.
+void Storage::forget_before(const Stream& stream, uint64_t seq) {
+  const auto is_behind = [&](const Use& use) {
+    if (use.stream == &stream) return false;
+    if (use.waiter == &stream && use.waiter_seq < seq) return true;
+    // A write that failed is told to readers of what it should have written.
+    return use.written_seq == 0 ? use.stream->is_over(use.seq) : use.stream->known_done(use.seq);
+  };
+  std::erase_if(uses_.others, is_behind);
+  if (uses_.latest.stream == nullptr || !is_behind(uses_.latest)) return;
+  uses_.latest = {};
+  if (uses_.others.empty()) return;
+  uses_.latest = uses_.others.back();
+  uses_.others.pop_back();
+}
+
+void Storage::note_host_write(const Stream& stream) {
   if (!is_marked()) return;
   std::lock_guard lock(marks_mutex_);
-  last_write_ = {};
-  last_reads_.clear();
+  forget_before(stream, UINT64_MAX);
 }
 
 Status FaultOrigin::report() const {
@@ -206,20 +247,18 @@ void Storage::forget_faults() {
 Stream* Storage::unfinished_writer() {
   if (!is_marked_.load(std::memory_order_acquire)) return nullptr;
   std::lock_guard lock(marks_mutex_);
-  Stream* writer = last_write_.stream;
-  return writer == nullptr || writer->known_done(written_seq_) ? nullptr : writer;
+  const auto is_unfinished = [](const Use& use) {
+    return use.stream != nullptr && !use.stream->known_done(use.written_seq);
+  };
+  if (std::ranges::any_of(uses_.others, is_unfinished)) return nullptr;
+  return is_unfinished(uses_.latest) ? uses_.latest.stream : nullptr;
 }
 
 Status Storage::wait_on_host(bool write) {
-  const Marks before = marks(write);
-  const auto wait = [](const Mark& mark) {
-    return mark.stream->known_done(mark.seq) ? Status() : mark.stream->sync();
-  };
-  if (Stream* writer = before.last_write.stream; writer != nullptr) {
-    BP_TRY(wait(before.last_write));
-    BP_TRY(writer->check_lost(before.written_seq));
-  }
-  for (const Mark& reader : before.last_reads) BP_TRY(wait(reader));
+  BP_TRY(visit(uses(), [write](const Use& use) -> Status {
+    if (!use.stream->known_done(write ? use.seq : use.written_seq)) BP_TRY(use.stream->sync());
+    return use.written_seq == 0 ? Status() : use.stream->check_lost(use.written_seq);
+  }));
   return report_faults();
 }
 

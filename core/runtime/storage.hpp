@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that tensors share, with marks of the last work that wrote and read it: what makes use on
-// another stream wait for exactly that work. Memory that only inline launches touch carries no
-// marks: there, order is program order.
+// Memory that tensors share, with a mark of the last work on each stream that used it: what makes
+// use on another stream wait for exactly that work. Several streams may write at once, through
+// views that have no element in common. Memory that only inline launches touch carries no marks:
+// there, order is program order.
 #ifndef BACKPLANE_CORE_RUNTIME_STORAGE_HPP
 #define BACKPLANE_CORE_RUNTIME_STORAGE_HPP
 
@@ -65,9 +66,9 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   /// Foreign memory: `handle` as the device understands it, or a host address with `device`
   /// nullptr. `owner` is let go when the last tensor has, and queued work that uses the memory is
   /// over: for that the host waits, and what is not over in time lets go when the device is next
-  /// waited for, or closed.
+  /// waited for, or closed. lead_bytes: how many of the bytes come before what is lent.
   static Ref<Storage> wrap(Device* device, uint64_t handle, uint64_t bytes,
-                           std::shared_ptr<const void> owner);
+                           std::shared_ptr<const void> owner, uint64_t lead_bytes = 0);
 
   /// Lets `owner` go when the last tensor has. Before anybody else has the storage.
   void keep(std::shared_ptr<const void> owner) { owner_ = std::move(owner); }
@@ -77,6 +78,10 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   uint64_t handle() const { return handle_; }
   uint64_t offset_bytes() const { return offset_bytes_; }  // where this storage begins
   uint64_t bytes() const { return bytes_; }
+  /// Of elements that start there and take so many bytes: there are no others.
+  bool is_all(uint64_t offset_bytes, uint64_t bytes) const {
+    return offset_bytes == lead_bytes_ && bytes == bytes_ - lead_bytes_;
+  }
 
   /// Makes `stream` wait for what must be over before it uses the memory.
   /// Errors: those of the waits; unless all is overwritten, the failure that the contents were lost
@@ -89,9 +94,10 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   bool is_marked() const { return is_marked_.load(std::memory_order_acquire); }
   /// Notes that work `seq` of `stream` reads or writes here.
   void note_use(Stream& stream, uint64_t seq, bool write);
-  /// Notes that a write which came after the marked work is done already.
-  void note_host_write();
-  /// The stream whose work wrote the contents, if that is not known to be done.
+  /// Notes that a write is done already, for which `stream` was ordered.
+  void note_host_write(const Stream& stream);
+  /// The stream whose work wrote the contents, if that is not known to be done; nullptr also where
+  /// that of several is not.
   Stream* unfinished_writer();
   /// The host waits until writers (and, with `write`, readers) are done. Errors: those of the
   /// waits; report_faults()'s.
@@ -141,17 +147,32 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   const uint64_t handle_;
   const uint64_t offset_bytes_;
   const uint64_t bytes_;
+  uint64_t lead_bytes_ = 0;
   Block* block_ = nullptr;  // set: from the allocator
   Stream* home_ = nullptr;
   std::shared_ptr<const void> owner_;
 
-  struct Marks {
-    Mark last_write;
-    uint64_t written_seq;
-    std::vector<Mark> last_reads;
+  /// The work of one stream.
+  struct Use : Mark {
+    uint64_t written_seq = 0;  // of its last write; 0: it has read alone
+    // Work of that stream beyond that seq comes after this use.
+    const Stream* waiter = nullptr;
+    uint64_t waiter_seq = 0;
   };
-  /// What comes before a write, or before a read.
-  Marks marks(bool write);
+  struct Uses {
+    Use latest;  // the last to write, or the first of all
+    std::vector<Use> others;
+    const Use* of(const Stream* stream) const;
+    bool are_of(const Stream& stream) const {
+      return others.empty() && (latest.stream == &stream || latest.stream == nullptr);
+    }
+  };
+  template <class Visit>
+  static Status visit(const Uses& uses, Visit visit_one);
+  Uses uses();
+  Use& use_of(Stream& stream);
+  void note_waits(const Uses& before, Stream& stream);
+  void forget_before(const Stream& stream, uint64_t seq);
   bool is_over(const Mark& mark) const;
   bool is_unused() const;
   bool may_go();
@@ -167,9 +188,7 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   std::atomic<bool> is_marked_{false};  // there are marks at all
   std::atomic<bool> may_fault_{false};  // there are fault marks
   std::mutex marks_mutex_;
-  Mark last_write_;               // with later reads on its stream
-  uint64_t written_seq_ = 0;      // without them
-  std::vector<Mark> last_reads_;  // at most one per stream
+  Uses uses_;  // at most one per stream
   FaultMarks fault_marks_;
   Storage* next_deferred_ = nullptr;  // DeferredFree's
 };

@@ -50,7 +50,7 @@ Ref<Tensor> Tensor::wrap_host(HostTensor tensor) {
 
 Ref<Tensor> Tensor::view_as(uint32_t dtype, const Dims& sizes, const Dims& strides,
                             int64_t offset) const {
-  const int64_t moved_bytes = offset * static_cast<int64_t>(dtype_bits(dtype_)) / 8;
+  const int64_t moved_bytes = dtype_step_bytes(dtype_, offset);
   auto view = Ref<Tensor>::make(storage_, dtype, sizes, strides,
                                 offset_bytes_ + static_cast<uint64_t>(moved_bytes));
   view->is_read_only_ = is_read_only_;

@@ -52,7 +52,7 @@ class Tensor : public Counted<Tensor>, public Recycled<Tensor> {
   Ref<Tensor> view(const Dims& sizes, const Dims& strides, int64_t offset) const {
     return view_as(dtype_, sizes, strides, offset);
   }
-  /// The same with the bits read as another dtype of that width.
+  /// The same with the bytes read as another dtype; offset in elements of this one.
   Ref<Tensor> view_as(uint32_t dtype, const Dims& sizes, const Dims& strides, int64_t offset) const;
 
   /// As the ABI wants it. Points into this object.
@@ -81,8 +81,8 @@ class Tensor : public Counted<Tensor>, public Recycled<Tensor> {
   }
   /// The storage holds nothing but this tensor's elements.
   bool is_all() const {
-    return contiguous() && offset_bytes_ == 0 &&
-           dtype_storage_bytes(dtype_, element_count()) == storage_->bytes();
+    return contiguous() &&
+           storage_->is_all(offset_bytes_, dtype_storage_bytes(dtype_, element_count()));
   }
   /// Work up to `seq` of `stream` (0: none that is queued) writes this tensor anew; its data faults
   /// are those of `origins`.

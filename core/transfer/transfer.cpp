@@ -22,19 +22,18 @@ ByteRange byte_range(const Tensor& tensor) {
     return {tensor.offset_bytes(), dtype_storage_bytes(tensor.dtype(), tensor.element_count())};
   }
   const ElementRange range = element_range(tensor.sizes(), tensor.strides());
-  const int64_t lowest_bytes = range.lowest * static_cast<int64_t>(dtype_bits(tensor.dtype())) / 8;
+  const int64_t lowest_bytes = dtype_step_bytes(tensor.dtype(), range.lowest);
   return {tensor.offset_bytes() + static_cast<uint64_t>(lowest_bytes),
           dtype_storage_bytes(tensor.dtype(), range.count)};
 }
 
-/// Host memory is foreign, and devices rely on what a bool may be. Elements only: between strided
-/// ones lies what is not the tensor's.
-Status check_host_values(const Tensor& tensor) {
-  if (tensor.dtype() != BP_DTYPE_BOOL || tensor.element_count() == 0) return {};
+/// visit(elements from [0, 0, ...] to the first of a row, its length, the number of the first):
+/// runs of elements that lie behind each other, in order. Between strided ones lies what is not the
+/// tensor's.
+template <class Visit>
+Status visit_rows(const Tensor& tensor, Visit visit) {
+  if (tensor.contiguous()) return visit(0, tensor.element_count(), 0);
   const Dims& sizes = tensor.sizes();
-  const auto* first = reinterpret_cast<const uint8_t*>(tensor.storage().handle()) +
-                      tensor.storage().offset_bytes() + tensor.offset_bytes();
-  if (tensor.contiguous()) return check_bools(first, tensor.element_count(), 0);
   const size_t last = sizes.size() - 1;  // one without dimensions is contiguous
   const int64_t step = tensor.strides()[last];
   const int64_t row = step == 1 ? sizes[last] : 1;
@@ -42,7 +41,7 @@ Status check_host_values(const Tensor& tensor) {
   index.resize(sizes.size(), 0);
   int64_t offset = 0;
   for (int64_t i = 0; i < tensor.element_count(); i += row) {
-    BP_TRY(check_bools(first + offset, row, i));
+    BP_TRY(visit(offset, row, i));
     // Past the row, then the odometer.
     index[last] += row - 1;
     offset += (row - 1) * step;
@@ -54,6 +53,20 @@ Status check_host_values(const Tensor& tensor) {
     }
   }
   return {};
+}
+
+const char* first_on_host(const Tensor& tensor) {
+  return reinterpret_cast<const char*>(tensor.storage().handle()) +
+         tensor.storage().offset_bytes() + tensor.offset_bytes();
+}
+
+/// Host memory is foreign, and devices rely on what a bool may be.
+Status check_host_values(const Tensor& tensor) {
+  if (tensor.dtype() != BP_DTYPE_BOOL || tensor.element_count() == 0) return {};
+  const auto* first = reinterpret_cast<const uint8_t*>(first_on_host(tensor));
+  return visit_rows(tensor, [first](int64_t offset, int64_t row, int64_t number) {
+    return check_bools(first + offset, row, number);
+  });
 }
 
 /// Notes what is in the queue. Without memory for that it ends first: memory whose use is not noted
@@ -152,7 +165,7 @@ Status write_range(Stream& stream, Storage& storage, ByteRange range, const void
   uint64_t seq = 0;
   const Status status = copy_in(stream, place_of(storage, range), source, range.bytes, &seq);
   note_queued(storage, stream, seq, true);
-  if (status.ok() && seq == 0) storage.note_host_write();
+  if (status.ok() && seq == 0) storage.note_host_write(stream);
   return status;
 }
 
@@ -179,6 +192,22 @@ Result<Ref<Tensor>> copy_to_device(const Ref<Tensor>& tensor, Device& device, St
   }
   return Ref<Tensor>::make(std::move(storage), tensor->dtype(), tensor->sizes(), tensor->strides(),
                            tensor->offset_bytes() - range.first);
+}
+
+Result<HostTensor> gather_on_host(const Tensor& tensor) {
+  void* out_data = nullptr;
+  BP_TRY_ASSIGN(HostTensor gathered,
+                HostTensor::allocate(tensor.dtype(), tensor.sizes(), &out_data));
+  if (tensor.element_count() == 0) return gathered;
+  const char* first = first_on_host(tensor);
+  auto* to = static_cast<char*>(out_data);
+  BP_TRY(visit_rows(tensor, [&](int64_t offset, int64_t row, int64_t) {
+    const int64_t length = dtype_step_bytes(tensor.dtype(), row);
+    std::memcpy(to, first + dtype_step_bytes(tensor.dtype(), offset), static_cast<size_t>(length));
+    to += length;
+    return Status();
+  }));
+  return gathered;
 }
 
 Result<Ref<Tensor>> copy_from_host(Stream& stream, uint32_t dtype, const Dims& sizes,

@@ -15,6 +15,8 @@ namespace bp {
 /// the work that made the source; the plugins'.
 Result<Ref<Tensor>> copy_to_device(const Ref<Tensor>& tensor, Device& device, Stream& stream,
                                    MemoryTag tag);
+/// The values of a strided tensor in host memory, contiguous. Errors: OUT_OF_MEMORY.
+Result<HostTensor> gather_on_host(const Tensor& tensor);
 /// A new tensor of contiguous host values, whose copy may still be in the stream's queue: they are
 /// the caller's again on return. Errors: INVALID_ARGUMENT for a dtype or sizes that cannot be;
 /// OUT_OF_MEMORY; POISONED; the plugin's.

@@ -202,6 +202,109 @@ TEST_P(ViewTest, Assign_ThatCannotBe_ChangesNothing) {
   EXPECT_EQ(base.to_vector<float>(), (Values{0, 1, 2, 3, 4, 5}));
 }
 
+TEST_P(ViewTest, Nibbles_AreViewedInWholeBytesAndNotRepeated) {
+  const std::vector<uint8_t> bytes{0x21, 0x43, 0x65, 0x07};
+  const auto nibbles = [&](int64_t count) {
+    bpa_tensor* made = nullptr;
+    detail::check(bpa_tensor_from_host(device_.handle(), BP_DTYPE_U4, &count, 1, bytes.data(),
+                                       static_cast<uint64_t>(count + 1) / 2, &made));
+    return Tensor::adopt(made);
+  };
+  const Tensor base = nibbles(8);
+  std::string words;
+  EXPECT_EQ(status_of([&] { base.view({7}, {1}); }, &words), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(words, testing::HasSubstr("of whole bytes"));
+  EXPECT_EQ(status_of([&] { base.view({2}, {1}, 1); }), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(base.view({4}, {1}, 4).info().bytes, 2u);
+  EXPECT_EQ(nibbles(7).view({3}, {1}, 4).info().bytes, 2u);
+  EXPECT_EQ(status_of([&] { base.assign(nibbles(1)); }, &words), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(words, testing::HasSubstr("below one byte cannot be repeated"));
+}
+
+TEST_P(ViewTest, View_FarIntoForeignMemory_IsWhereItShould) {
+  alignas(256) static float memory[64];
+  bpa_wrap_args args{};
+  const int64_t size = int64_t{1} << 56;
+  args.struct_size = sizeof(args);
+  args.memory.handle = reinterpret_cast<uint64_t>(&memory);
+  args.bytes = uint64_t{1} << 60;
+  args.dtype = BP_DTYPE_F64;
+  args.rank = 1;
+  args.sizes = &size;
+  bpa_tensor* made = nullptr;
+  ASSERT_EQ(bpa_tensor_wrap(nullptr, &args, &made), BP_OK) << bpa_last_error();
+  const Tensor base = Tensor::adopt(made);
+  const bpa_tensor_info last = base.view({1}, {1}, size - 1).info();
+  EXPECT_EQ(last.memory.handle + last.memory.offset_bytes,
+            args.memory.handle + 8 * static_cast<uint64_t>(size - 1));
+}
+
+TEST_P(ViewTest, StridedHostMemory_IsReadOut) {
+  std::vector<float> values(12);
+  std::iota(values.begin(), values.end(), 0.0f);
+  const Tensor base = Tensor::from_host<float>(Device(), values, {12});
+  EXPECT_EQ(base.view({2, 3}, {-6, 2}, 6).to_vector<float>(), (Values{6, 8, 10, 0, 2, 4}));
+  EXPECT_EQ(base.view({2, 2}, {0, 5}, 1).to_vector<float>(), (Values{1, 6, 1, 6}));
+}
+
+/// Views without an element in common, and streams that are slow enough to be caught at it.
+class DisjointViewsTest : public ApiTest {
+ protected:
+  void SetUp() override {
+    open({{"BACKPLANE_FALLBACK", "allow"}, {"npu.launch_latency_ns", "500000"}});
+    if (IsSkipped()) return;
+    base_ = Tensor::from_host<float>(device_, Values(2 * kCount, 0), {2 * kCount});
+    a_ = base_.view({kCount}, {1}, 0);
+    b_ = base_.view({kCount}, {1}, kCount);
+    slow_ = Stream::create(device_);
+    other_ = Stream::create(device_);
+  }
+  void keep_busy() {
+    Tensor x = Tensor::from_host<float>(device_, Values(kCount, 1), {kCount});
+    for (int i = 0; i < 8; ++i) x = add(x, x, *slow_);
+  }
+  static constexpr int64_t kCount = 1 << 14;
+  Tensor base_, a_, b_;
+  std::optional<Stream> slow_, other_;
+};
+
+TEST_P(DisjointViewsTest, WriteThroughOne_LeavesTheWriteOfTheOther) {
+  for (int round = 0; round < 4; ++round) {
+    const auto value = static_cast<float>(round + 1);
+    other_->acquire(a_, BPA_ACCESS_WRITE_BIT);
+    keep_busy();
+    b_.assign(make({value}, {1}), *slow_);
+    other_->release(a_, BPA_ACCESS_WRITE_BIT);
+    EXPECT_EQ(b_.to_vector<float>(), Values(kCount, value));
+  }
+}
+
+TEST_P(DisjointViewsTest, WriteThroughOne_LeavesTheReadOfTheOther) {
+  for (int round = 0; round < 4; ++round) {
+    b_.assign(make({1}, {1}));
+    other_->acquire(a_, BPA_ACCESS_WRITE_BIT);
+    keep_busy();
+    const Tensor sum = add(b_, b_, *slow_);
+    other_->release(a_, BPA_ACCESS_WRITE_BIT);
+    b_.assign(make({5}, {1}), *other_);
+    EXPECT_EQ(sum.to_vector<float>(), Values(kCount, 2));
+  }
+}
+
+TEST_P(DisjointViewsTest, MemoryOfAWriteThatIsNotOver_IsNobodyElses) {
+  other_->acquire(a_, BPA_ACCESS_WRITE_BIT);
+  keep_busy();
+  b_.assign(make({7}, {1}), *slow_);
+  other_->release(a_, BPA_ACCESS_WRITE_BIT);
+  a_ = b_ = base_ = Tensor();
+  const Tensor next = Tensor::from_host<float>(device_, Values(2 * kCount, 5), {2 * kCount});
+  slow_->sync();
+  EXPECT_EQ(next.to_vector<float>(), Values(2 * kCount, 5));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, DisjointViewsTest, ::testing::ValuesIn(tests::device_names()),
+                         device_name_of);
+
 TEST_P(ViewTest, ReadOnly_IsInheritedAndKept) {
   const Tensor base = numbers(6);
   const Tensor locked = base.view({6}, {1}, 0, BPA_TENSOR_READ_ONLY_BIT);

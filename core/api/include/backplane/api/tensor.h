@@ -88,8 +88,8 @@ BPA_API void bpa_tensor_release(bpa_tensor* tensor);
  * strides: rank values, in elements, as in bpa_wrap_args. offset: of element [0, ...], in elements
  * from that of `tensor`. flags: BPA_TENSOR_READ_ONLY_BIT or 0; a view of a read-only tensor is
  * read-only. Errors: INVALID_ARGUMENT for a view that leaves the memory between the first and the
- * last element of `tensor`, and for one of a dtype below one byte that is not contiguous from a
- * whole byte on. */
+ * last element of `tensor`, and for one of a dtype below one byte that is not contiguous and of
+ * whole bytes (the last one of `tensor` may be shared by fewer elements). */
 BPA_API bpa_status bpa_tensor_view(bpa_tensor* tensor, const int64_t* sizes, const int64_t* strides,
                                    uint32_t rank, int64_t offset, uint32_t flags,
                                    bpa_tensor** out_view);
@@ -109,10 +109,11 @@ BPA_API bpa_status bpa_tensor_view_as(bpa_tensor* tensor, uint32_t dtype, bpa_te
  * is written. Queued: returns before the work is done, if the source is on the target's device or
  * in host memory. On a device without a kernel that writes into views the host device does it,
  * counted in fallback_count; then nothing else may write between the target's elements meanwhile.
- * Errors: INVALID_ARGUMENT for a read-only target, one whose strides let elements share memory, one
- * of a dtype below one byte that is not all of its memory, another dtype, sizes that cannot be
- * repeated; UNSUPPORTED for a target of no device, whose memory the caller writes itself, and where
- * no device writes into such a view; the device's. */
+ * Errors: INVALID_ARGUMENT for a read-only target, one whose strides may let elements share memory
+ * (sorted by size, each steps over all that the smaller ones reach, or it counts as such), one of a
+ * dtype below one byte that is not all of its memory, another dtype, sizes that cannot be repeated,
+ * which no source of a dtype below one byte can; UNSUPPORTED for a target of no device, whose
+ * memory the caller writes itself, and where no device writes into such a view; the device's. */
 BPA_API bpa_status bpa_tensor_assign(bpa_stream* stream, bpa_tensor* target,
                                      const bpa_tensor* source);
 

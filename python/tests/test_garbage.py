@@ -16,7 +16,7 @@ import pytest
 import backplane as bp
 from backplane import _core
 
-ROUNDS = int(os.environ.get("BACKPLANE_TEST_ROUNDS", "200"))
+ROUNDS = int(os.environ.get("PYTHON_TEST_ROUNDS", "200"))
 
 
 # --- DLPack from producers that lie -------------------------------------------------------------

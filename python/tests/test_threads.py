@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many threads with random calls on the same tensors. BACKPLANE_TEST_SECONDS says for how long."""
+"""Many threads with random calls on the same tensors. PYTHON_TEST_SECONDS says for how long."""
 
 import os
 import random
@@ -13,7 +13,7 @@ import pytest
 
 import backplane as bp
 
-SECONDS = float(os.environ.get("BACKPLANE_TEST_SECONDS", "3"))
+SECONDS = float(os.environ.get("PYTHON_TEST_SECONDS", "3"))
 THREADS = 32
 VALUES = np.arange(64.0, dtype=np.float32).reshape(8, 8)
 

@@ -31,6 +31,8 @@ constexpr const char* name_of(uint32_t op) {
       return "multiply";
     case BP_OP_MOD:
       return "remainder";
+    case BP_OP_FLOOR_DIVIDE:
+      return "floor divide";
     case BP_OP_POW:
       return "power";
     case BP_OP_MATMUL:
@@ -68,8 +70,7 @@ inline bool are_alike(PyObject* a, PyObject* b) {
 
 /// Of complex numbers, whose operators are said in Python; name: of the elementwise function.
 nb::object call_two_complex(const char* name, const Operands& operands, const Dtype& dtype) {
-  return complex_function(name, operands.settled_object(0, dtype),
-                          operands.settled_object(1, dtype));
+  return complex_function(name, operands.settled(0, dtype), operands.settled(1, dtype));
 }
 
 nb::object call_alike(uint32_t op, PyObject* a, PyObject* b) {
@@ -118,37 +119,6 @@ PyObject* true_divide(PyObject* a, PyObject* b) {
   });
 }
 
-/// As NumPy does it, until the operators have it as one row: what the rest cut towards zero leaves
-/// is whole but for rounding, and one less where the rest towards minus infinity is another.
-bp::Tensor floor_of_floats(const bp::Tensor& a, const bp::Tensor& b, const Dtype& dtype) {
-  const bp::Tensor rest = bp::fmod(a, b);
-  const bp::Tensor whole = bp::round(bp::div(bp::sub(a, rest), b));
-  const bp::Tensor differs = bp::logical_not(bp::equal(rest, bp::mod(a, b)));
-  const bp::Tensor floored = bp::sub(whole, bp::cast(differs, dtype.code));
-  alignas(16) char zero[16] = {};
-  bpa_tensor* handle = nullptr;
-  check(bpa_tensor_from_host(nullptr, dtype.code, nullptr, 0, zero, dtype.item_bytes, &handle));
-  return bp::where(bp::equal(b, bp::Tensor::adopt(handle)), bp::div(a, b), floored);
-}
-
-PyObject* floor_divide(PyObject* a, PyObject* b) {
-  return guarded([&]() -> PyObject* {
-    Operands operands;
-    if (!Operands::take(a, b, operands)) return not_implemented();
-    const Dtype& dtype = operands.promoted("floor divide");
-    operands.unify(dtype);
-    const TensorObject& like = operands.first_tensor();
-    like.device().check_open();
-    const bp::Tensor left = operands.settled(0);
-    const bp::Tensor right = operands.settled(1);
-    bp::Tensor made = dtype.kind == Kind::kFloat
-                          ? floor_of_floats(left, right, dtype)
-                          : bp::div(bp::sub(left, bp::mod(left, right)), right);
-    bpa_tensor_retain(made.handle());
-    return make_tensor(made.handle(), like.device_object()).release().ptr();
-  });
-}
-
 /// & | ^: of bools the logical operator, of integers the bitwise one.
 template <uint32_t Bitwise, uint32_t Logical>
 PyObject* bitwise(PyObject* a, PyObject* b) {
@@ -171,6 +141,8 @@ uint32_t comparison_operator(int operation) {
       return BP_OP_GREATER;
     case Py_GE:
       return BP_OP_GREATER_OR_EQUAL;
+    case Py_NE:
+      return BP_OP_NOT_EQUAL;
     default:
       return BP_OP_EQUAL;
   }
@@ -181,16 +153,13 @@ PyObject* compare(PyObject* a, PyObject* b, int operation) {
     Operands operands;
     if (!Operands::take(a, b, operands)) return not_implemented();
     const Dtype& dtype = operands.promoted("comparison");
-    const uint32_t op = comparison_operator(operation);
-    if (is_complex(dtype.code) && op == BP_OP_EQUAL) {
+    const bool orders = operation != Py_EQ && operation != Py_NE;
+    if (is_complex(dtype.code) && !orders) {
       const char* name = operation == Py_NE ? "not_equal" : "equal";
       return call_two_complex(name, operands, dtype).release().ptr();
     }
-    const bool orders_bools = dtype.kind == Kind::kBool && op != BP_OP_EQUAL;
-    operands.unify(orders_bools ? dtype_row(BP_DTYPE_U8) : dtype);
-    nb::object made = call_two(op, operands);
-    if (operation == Py_NE) made = call_one(BP_OP_LOGICAL_NOT, tensor_of(made));
-    return made.release().ptr();
+    operands.unify(orders && dtype.kind == Kind::kBool ? dtype_row(BP_DTYPE_U8) : dtype);
+    return call_two(comparison_operator(operation), operands).release().ptr();
   });
 }
 
@@ -298,7 +267,7 @@ void append_arithmetic_slots(std::vector<PyType_Slot>& slots) {
   append(slots, Py_nb_multiply, arithmetic<BP_OP_MUL>);
   append(slots, Py_nb_remainder, arithmetic<BP_OP_MOD>);
   append(slots, Py_nb_true_divide, true_divide);
-  append(slots, Py_nb_floor_divide, floor_divide);
+  append(slots, Py_nb_floor_divide, arithmetic<BP_OP_FLOOR_DIVIDE>);
   append(slots, Py_nb_power, power);
   append(slots, Py_nb_matrix_multiply, matmul);
   append(slots, Py_nb_negative, negative);
@@ -310,7 +279,7 @@ void append_arithmetic_slots(std::vector<PyType_Slot>& slots) {
   append(slots, Py_nb_inplace_multiply, in_place<arithmetic<BP_OP_MUL>>);
   append(slots, Py_nb_inplace_remainder, in_place<arithmetic<BP_OP_MOD>>);
   append(slots, Py_nb_inplace_true_divide, in_place<true_divide>);
-  append(slots, Py_nb_inplace_floor_divide, in_place<floor_divide>);
+  append(slots, Py_nb_inplace_floor_divide, in_place<arithmetic<BP_OP_FLOOR_DIVIDE>>);
   append(slots, Py_nb_inplace_power, in_place_power);
   append(slots, Py_nb_inplace_matrix_multiply, in_place<matmul>);
   append(slots, Py_tp_richcompare, compare);

@@ -137,14 +137,7 @@ const bpa_tensor* Operands::handle(size_t i) const {
   return side.is_tensor ? tensor_of(side.object).handle() : side.scalar.handle();
 }
 
-bp::Tensor Operands::settled(size_t i) const {
-  const Operand& side = sides_[i];
-  if (!side.is_tensor) return side.scalar.to(first_tensor().device().device);
-  bpa_tensor_retain(tensor_of(side.object).handle());
-  return bp::Tensor::adopt(tensor_of(side.object).handle());
-}
-
-nb::object Operands::settled_object(size_t i, const Dtype& dtype) const {
+nb::object Operands::settled(size_t i, const Dtype& dtype) const {
   const Operand& side = sides_[i];
   if (side.is_tensor) return cast_to(side.object, dtype);
   alignas(16) char bytes[16] = {};

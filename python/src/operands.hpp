@@ -42,10 +42,8 @@ class Operands {
 
   std::array<const bpa_tensor*, 2> handles() const { return {handle(0), handle(1)}; }
   const bpa_tensor* handle(size_t i) const;
-  /// For several operator calls: a tensor as it is, a number on the device.
-  bp::Tensor settled(size_t i) const;
-  /// A tensor of that dtype on the device.
-  nb::object settled_object(size_t i, const Dtype& dtype) const;
+  /// For what Python computes: a tensor of that dtype on the device.
+  nb::object settled(size_t i, const Dtype& dtype) const;
   const TensorObject& first_tensor() const { return tensor_of(any_tensor_); }
   bool is_large() const;
 

@@ -3,6 +3,9 @@
 
 import inspect
 import math
+import pathlib
+import subprocess
+import sys
 
 import array_api_strict
 import pytest
@@ -125,3 +128,13 @@ def test_inspection_refuses():
         info.default_dtypes(device=3)
     with pytest.raises(bp.Error, match="no:1"):
         info.dtypes(device="no:1")
+
+
+def test_lines_of_the_readme():
+    page = (pathlib.Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    blocks = [part.split("```")[0] for part in page.split("```python\n")[1:]]
+    [lines] = [block for block in blocks if "import backplane.array_api" in block]
+    command = [sys.executable, "-B", "-c", lines]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    # The sum of e to the powers 0, 1/4, 1/2, 3/4 and 1.
+    assert run.stdout == "tensor(8.76803, dtype=float32, device='npu:0') True\n", run.stderr

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph that a session computes: the arguments of a call go in, and its outputs come back.
+
+A session has the weights in it. torch compiles one graph for all modules of a kind and writes into
+their weights as it likes, so each set of weights has a session of its own, which is replaced when
+their version counters have moved. Where gradients are wanted, an optimizer is at work then: from
+there on weights move to the device with each call.
+"""
+
+import functools
+import threading
+import weakref
+
+import torch
+
+import backplane as bp
+from backplane import _core
+
+from ._report import count
+
+
+_CPU = (1, 0)  # as DLPack has it
+
+
+class _Loaded:
+    """A session and the weights that it was loaded with, which it does not keep alive."""
+
+    def __init__(self, session, weights, when_one_goes):
+        self.session = session
+        self._weights = [weakref.ref(weight, when_one_goes) for weight in weights]
+        self._states = [_state_of(weight) for weight in weights]
+
+    def fits(self, weights):
+        return all(
+            known() is weight and state == _state_of(weight)
+            for known, state, weight in zip(self._weights, self._states, weights)
+        )
+
+
+def _state_of(weight):
+    """What moves when it is written to, or gets other memory."""
+    return weight._version, weight.data_ptr()
+
+
+def _forget(graph, key, _):
+    """A weight is gone: no call will ask for that session again."""
+    graph = graph()
+    if graph is not None:
+        graph._loaded.pop(key, None)
+
+
+_graphs = weakref.WeakSet()
+
+
+def forget_weights():
+    """Weights move to their devices anew with the next calls: for those that were written to where
+    torch does not see it, through ``.data``, ``.numpy()`` or DLPack."""
+    for graph in list(_graphs):
+        graph._loaded.clear()
+
+
+class CompiledGraph:
+    def __init__(self, exported, options, is_training):
+        self.node_count = exported.node_count
+        self._exported = exported
+        self._options = options
+        self._is_training = is_training
+        self._weight_positions = [position for _, position in exported.weights]
+        self._loaded = {}  # by the identities of weights
+        self._general = None  # the session whose weights are inputs
+        self._lock = threading.Lock()
+        _graphs.add(self)
+
+    def run(self, session, arguments):
+        exported = self._exported
+        given = [arguments[position] for position in exported.inputs]
+        if session is self._general:
+            given += [arguments[position] for position in self._weight_positions]
+        results = session(*map(self._to_device, given))
+        count("runs")
+        results = results if isinstance(results, tuple) else (results,)
+        tensors = self._to_torch(results, given)
+        outputs = [self._output(output, arguments, tensors) for output in exported.outputs]
+        return outputs[0] if exported.is_single else tuple(outputs)
+
+    # --- Sessions ------------------------------------------------------------------------------
+
+    def session_for(self, arguments):
+        if self._general is not None:
+            return self._general
+        weights = [arguments[position] for position in self._weight_positions]
+        key = tuple(map(id, weights))
+        loaded = self._loaded.get(key)
+        if loaded is not None and loaded.fits(weights):
+            return loaded.session
+        with self._lock:
+            loaded = self._loaded.get(key)
+            if loaded is not None and loaded.fits(weights):
+                return loaded.session
+            if loaded is not None and self._is_training:
+                return self._load_general()
+            return self._load(arguments, weights, key)
+
+    def _load(self, arguments, weights, key):
+        session = self._load_model(self._exported.model(arguments))
+        forget = functools.partial(_forget, weakref.ref(self), key)
+        self._loaded[key] = _Loaded(session, weights, forget)
+        return session
+
+    def _load_general(self):
+        if self._general is None:
+            self._general = self._load_model(self._exported.model_without_weights())
+            self._loaded.clear()
+        return self._general
+
+    def _load_model(self, model):
+        session = bp.load(model, device=self._options.device, **self._options.load)
+        count("sessions")
+        return session
+
+    # --- Values --------------------------------------------------------------------------------
+
+    def _to_device(self, value):
+        if not isinstance(value, torch.Tensor):
+            return bp.asarray(value, dtype=bp.int64, device=self._options.device)
+        return bp.from_dlpack(value.detach().resolve_conj().resolve_neg(),
+                              device=self._options.device)
+
+    def _to_torch(self, results, given):
+        taken = [value.untyped_storage() for value in given if isinstance(value, torch.Tensor)]
+        taken = [(storage.data_ptr(), storage.data_ptr() + storage.nbytes()) for storage in taken]
+        tensors = []
+        for result in results:
+            capsule = result.__dlpack__(max_version=(1, 0), dl_device=_CPU)
+            tensor = torch.from_dlpack(capsule)
+            if not _core._is_host_memory(result):
+                tensors.append(tensor)
+                continue
+            first = tensor.data_ptr()
+            last = first + tensor.nbytes
+            # A session's outputs may be views; those of torch's functional operators never are.
+            if any(first < end and begin < last for begin, end in taken):
+                tensor = tensor.clone()
+            else:
+                taken.append((first, last))
+            tensors.append(tensor)
+        return tensors
+
+    def _output(self, output, arguments, tensors):
+        if output.session_index >= 0:
+            tensor = tensors[output.session_index].to(output.dtype).contiguous()
+            return tensor.permute(output.axes) if output.axes else tensor
+        if output.argument >= 0:
+            return arguments[output.argument]
+        if output.expression is None:
+            return output.value
+        return self._evaluate(output.expression, arguments)
+
+    def _evaluate(self, expression, arguments):
+        values = {}
+        for symbol in expression.free_symbols:
+            position, axis = self._exported.symbols[symbol]
+            argument = arguments[position]
+            values[symbol] = argument if axis is None else argument.shape[axis]
+        return int(expression.subs(values))

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which nodes of an aten graph a session can be asked for."""
+
+import operator
+
+import torch
+
+from ._decompositions import is_plain_attention
+from ._export import is_size
+
+def _tensors_of(node):
+    values = node.meta.get("val")
+    for value in values if isinstance(values, (list, tuple)) else (values,):
+        if isinstance(value, torch.Tensor):
+            yield value
+
+
+def _reason_of_tensor(value):
+    if value.device.type != "cpu":
+        return f"a tensor on {value.device}, expected one on cpu"
+    if value.layout != torch.strided:
+        return f"a tensor of layout {value.layout}"
+    if value.dtype.is_complex:
+        return f"{value.dtype} has no ONNX operators"
+    if value.is_quantized:
+        return f"a quantised tensor of {value.dtype}"
+    return None
+
+
+def reason_against(node, refused):
+    """Why torch has to compute a node, or None. `refused`: by operator, what was found out."""
+    if node.op == "get_attr":
+        return None
+    if node.op != "call_function":
+        return f"a node of kind {node.op}"
+    if node.target is operator.getitem or is_size(node):
+        return None
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return "not an aten operator"
+    if str(node.target) in refused:
+        return refused[str(node.target)]
+    if torch.Tag.nondeterministic_seeded in node.target.tags and not is_plain_attention(node):
+        return "it draws random numbers, as torch's generator says"
+    for value in (v for n in (node, *node.all_input_nodes) for v in _tensors_of(n)):
+        reason = _reason_of_tensor(value)
+        if reason is not None:
+            return reason
+    return None

@@ -29,7 +29,6 @@ def test_devices():
     for device in bp.devices():
         row = told[device.name]
         assert (row["full_name"], row["vendor"]) == (device.full_name, device.vendor)
-    assert module("devices").stdout == run(PROGRAM, "devices").stdout
 
 
 def test_unknown_words_are_refused():
@@ -50,6 +49,7 @@ def test_answers_are_the_commands_own(tmp_path):
     broken.write_text("not a model")
     for arguments in (
         ("--version",),
+        ("devices",),
         ("run", "--help"),
         ("run", str(broken)),
         ("run", str(broken), "--device", "nothing:0"),

@@ -67,7 +67,7 @@ RunRequest::RunRequest(SessionObject& session, const RunArguments& given)
   convert_inputs();
   if (!given.timeout.is_none()) read_timeout(given.timeout);
   if (!given.cancel.is_none()) {
-    if (!nb::isinstance<CancelObject>(given.cancel)) {
+    if (!nb::isinstance<CancelObject>(given.cancel) || !nb::inst_ready(given.cancel)) {
       refuse(function_, "cancel", "a Cancel or None", given.cancel);
     }
     cancel_ = nb::inst_ptr<CancelObject>(given.cancel)->token;

@@ -152,6 +152,8 @@ def test_token_refuses():
     cancel.reset()  # without a request it does nothing
     session = bp.load(models.relu())
     assert session.run({"x": [1.0]}, cancel=cancel)["y"].tolist() == [1]
+    with pytest.raises(TypeError, match="'cancel': expected a Cancel"):
+        session.run({"x": [1.0]}, cancel=bp.Cancel.__new__(bp.Cancel))
 
 
 # --- Ctrl-C ----------------------------------------------------------------------------------

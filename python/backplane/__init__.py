@@ -7,7 +7,7 @@ y = x @ x + 1
 print(y.numpy())
 """
 
-from . import _core
+from . import _core, _methods
 from ._core import (
     Cancel,
     Device,
@@ -65,12 +65,13 @@ from ._errors import (
 )
 
 __version__ = _core.__version__
+_methods.attach()
 
 TYPE_CHECKING = False  # what type checkers take for true; the module typing takes time to import
 if TYPE_CHECKING:
-    from . import ops
+    from . import array_api, ops
 else:
-    _LATER = ("ops",)  # modules that are imported when first asked for
+    _LATER = ("array_api", "ops")  # modules that are imported when first asked for
 
     def __getattr__(name):
         if name in _LATER:
@@ -95,6 +96,7 @@ __all__ = [
     "Tensor",
     "TimedOutError",
     "UnsupportedError",
+    "array_api",
     "asarray",
     "bfloat16",
     "complex128",

@@ -15,8 +15,8 @@ import pytest
 import backplane as bp
 
 PACKAGE = pathlib.Path(bp.__file__).parent
-CHECKED = ("_core.pyi", "ops.py", "__init__.py", "_errors.py", "_format.py", "_numpy.py",
-           "_pickle.py")
+CHECKED = ("_core.pyi", "ops.py", "__init__.py", "_errors.py", "_format.py", "_methods.py",
+           "_numpy.py", "_pickle.py")
 
 RIGHT = '''
 import numpy as np
@@ -46,6 +46,7 @@ def main() -> None:
     y = index(normalised(x) @ x.T)
     is_bool: bool = y.dtype == bp.bool and y.dtype is not bp.int8
     values, indices = ops.top_k(x, 1)
+    print(x.reshape(-1, 1).sum(0, keepdims=True).item(), x.std(correction=1).clip(max=2))
     a, b = ops.split(x, 2)
     total: float = x.numpy().sum() + len(x) + float(x[0, 0]) + x.size
     print(values.tolist(), indices.shape[0], ops.top_k(x, k=1).indices.item(), total, a, b, is_bool)

@@ -183,7 +183,7 @@ def _tanh(x: Tensor, y: Tensor) -> Parts:
     is_far = _both(ops.greater(ops.abs(x), 20), _either(ops.is_inf(x), ops.is_finite(y)))
     small = ops.mul(ops.exp(ops.mul(ops.abs(x), -2)), 4)
     far_im = ops.mul(ops.mul(ops.sin(y), ops.cos(y)), small)
-    far_im = ops.where(_not_finite(y), ops.copysign(0, y), far_im)
+    far_im = ops.where(ops.is_inf(x), ops.copysign(0, y), far_im)
     re = ops.where(_is(x, 0), x, ops.where(is_far, ops.copysign(1, x), re))
     return re, ops.where(_is(y, 0), y, ops.where(is_far, far_im, im))
 

@@ -89,9 +89,9 @@ def _progression(
 
 
 def numbered(count: int, device: Device | str | None) -> Tensor:
-    """0, 1, ... to before count: of the default device, where operators without tensors run."""
-    steps = ops.range(0, count, 1)
-    return steps if device is None else steps.to_device(device)
+    """0, 1, ... to before count: sums of the ones before each."""
+    ones = _core.ones((count,), dtype=_core.int64, device=device)
+    return ops.cumsum(ones, 0, exclusive=True)
 
 
 def asarray(

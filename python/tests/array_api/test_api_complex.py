@@ -147,6 +147,12 @@ def agree(found, wanted):
     return found == wanted or math.isclose(found, wanted, rel_tol=1e-6)
 
 
+def test_zeros_of_tanh_have_the_sign_of_the_angle(device):
+    for angle in (1.0, 2.0, -2.0):  # sin 2y changes its sign between
+        found = xp.tanh(bp.asarray(complex(INF, angle), device=device)).item()
+        assert found == 1 and math.copysign(1, found.imag) == math.copysign(1, angle)
+
+
 @pytest.mark.parametrize("dtype", support.COMPLEX_FLOATING)
 @pytest.mark.parametrize("name", CASES)
 def test_special_values(device, name, dtype):

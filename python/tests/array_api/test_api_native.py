@@ -4,7 +4,10 @@
 Each call has small float32 tensors (integers and bools where a function wants those).
 """
 
+import os
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -145,3 +148,24 @@ def test_host_functions_show_in_the_counters():
     assert after["launch_count"] == before["launch_count"]
     for key in ("copy_out_count", "copy_in_count"):
         assert after[key] == before[key] + 1
+
+
+ALONE = """
+import backplane as bp, backplane.array_api as xp
+assert [device.name for device in bp.devices()] == ["npu:0"]
+x = xp.asarray([[3.0, 1.0], [2.0, 1.0]])
+assert x.device.name == "npu:0" == xp.__array_namespace_info__().default_device().name
+assert xp.arange(1, 7, 2).tolist() == [1, 3, 5] and xp.linspace(0, 1, 3).tolist() == [0, 0.5, 1]
+assert xp.unique_values(x).tolist() == [1, 2, 3] and xp.repeat(x[0], 2).tolist() == [3, 3, 1, 1]
+assert xp.eye(2).tolist() == [[1, 0], [0, 1]] and xp.roll(x, 1).tolist() == [[1, 3], [1, 2]]
+z = xp.astype(x, xp.complex64) * 1j
+assert xp.abs(z).tolist() == x.tolist() and xp.sum(z @ z) == -26
+assert x.device.counters["fallback_count"] == 0
+"""
+
+
+def test_a_device_without_a_host_beside_it():
+    environment = {**os.environ, "BACKPLANE_PLUGINS": "npu"}
+    command = [sys.executable, "-B", "-c", ALONE]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    assert run.returncode == 0, run.stderr

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gil.hpp"
+#include "refuse_new.hpp"
 #include "runs.hpp"
 #include "sessions.hpp"
 #include "tensors.hpp"
@@ -175,6 +176,7 @@ nb::object delegate(nb::handle_t<SessionObject> self, nb::handle inputs, nb::han
 
 const PyType_Slot kSlots[] = {
     {Py_tp_call, reinterpret_cast<void*>(call)},
+    {Py_tp_new, reinterpret_cast<void*>(refuse_new)},
     {0, nullptr},
 };
 

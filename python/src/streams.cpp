@@ -6,6 +6,7 @@
 
 #include "gil.hpp"
 #include "interrupts.hpp"
+#include "refuse_new.hpp"
 #include "tensors.hpp"
 
 namespace bp::python {
@@ -139,8 +140,14 @@ bpa_stream* parse_stream(nb::handle object, const char* function) {
   return nb::inst_ptr<StreamObject>(object)->stream.handle();
 }
 
+static const PyType_Slot kSlots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(refuse_new)},
+    {0, nullptr},
+};
+
 void bind_streams(nb::module_& module) {
-  nb::class_<StreamObject>(module, "Stream", nb::is_final(), nb::is_weak_referenceable(),
+  nb::class_<StreamObject>(module, "Stream", nb::type_slots(kSlots), nb::is_final(),
+                           nb::is_weak_referenceable(),
                            "An ordered queue of one device. In `with stream:` the operators, "
                            "assignments and runs of this thread on that device go there.")
       .def_static("wrap", &wrap, nb::arg("device"), nb::arg("native_handle"),

@@ -10,6 +10,7 @@
 #include "dlpack.hpp"
 #include "gil.hpp"
 #include "indexing.hpp"
+#include "refuse_new.hpp"
 #include "tensors.hpp"
 #include "values.hpp"
 
@@ -50,12 +51,6 @@ nb::object reduce(const TensorObject& tensor) {
   return nb::make_tuple(nb::module_::import_("backplane._pickle").attr("tensor"),
                         nb::make_tuple(values, tensor.dtype().name, tuple_of(tensor.sizes()),
                                        nb::str(tensor.device().name.c_str())));
-}
-
-/// Of Tensor.__new__, which would answer a tensor of nothing.
-PyObject* refuse_new(PyTypeObject*, PyObject*, PyObject*) {
-  PyErr_SetString(PyExc_TypeError, "Tensor: made by asarray, empty, zeros and their like only");
-  return nullptr;
 }
 
 using TensorClass = nb::class_<TensorObject>;

@@ -93,7 +93,7 @@ Recipe searchsorted() {
                        {"zero", {searched(0, {4}, true), searched(4, {0, 3}, false)}}},
           .exact = {FillKind::kRising, FillKind::kTerm},
           .precise = {FillKind::kRising, FillKind::kFull},
-          .many = {searched(65537, {4096}, false)},
+          .many = {searched(65537, {300}, false)},
           .specials = {searched(200, {36}, false), searched(200, {36}, true)},
           .special_fills = {FillKind::kRising, FillKind::kSpecialColumn},
           .least_share = 0.1};  // what is below all of them has the place 0

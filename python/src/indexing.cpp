@@ -38,9 +38,16 @@ PyObject* element(PyObject* self, Py_ssize_t index) {
 
 /// What is assigned, as a tensor of the target's device, or of the host for a number, and of the
 /// target's dtype.
-bp::Tensor values_for(const TensorObject& target, nb::handle value) {
+struct Values {
+  nb::object owner;  // let go of last: it knows that this may wait
+  bp::Tensor tensor;
+};
+
+Values values_for(const TensorObject& target, nb::handle value) {
   Kind kind{};
-  if (number_kind(value, kind)) return scalar_for(target.device(), value, target.dtype());
+  if (number_kind(value, kind)) {
+    return {{}, scalar_for(target.device(), value, target.dtype())};
+  }
   nb::object given;
   if (is_tensor(value.ptr())) {
     if (tensor_of(value).device().device.handle() != target.device().device.handle()) {
@@ -55,13 +62,16 @@ bp::Tensor values_for(const TensorObject& target, nb::handle value) {
     if (is_plain_nested(value)) args.dtype = &target.dtype();
     given = as_tensor(value, args);
   }
-  const nb::object converted = cast_to(given, target.dtype());
-  bpa_tensor_retain(tensor_of(converted).handle());
-  return bp::Tensor::adopt(tensor_of(converted).handle());
+  Values values{cast_to(given, target.dtype()), {}};
+  bpa_tensor* handle = tensor_of(values.owner).handle();
+  bpa_tensor_retain(handle);
+  values.tensor = bp::Tensor::adopt(handle);
+  return values;
 }
 
 void assign_to_view(const TensorObject& view, nb::handle value) {
-  const bp::Tensor values = with_rank_at_most(values_for(view, value), view.sizes().size());
+  const Values given = values_for(view, value);
+  const bp::Tensor values = with_rank_at_most(given.tensor, view.sizes().size());
   std::optional<WithoutGil> release;
   if (view.is_large()) release.emplace();
   check(bpa_tensor_assign(current_stream_of(view.device()), view.handle(), values.handle()));
@@ -77,7 +87,8 @@ int assign_subscript(PyObject* self, PyObject* key, PyObject* value) {
       const nb::object view = view_of(tensor, selection);
       assign_to_view(tensor_of(view), value);
     } else {
-      put_values(tensor, selection, values_for(tensor, value));
+      const Values values = values_for(tensor, value);
+      put_values(tensor, selection, values.tensor);
     }
     return 0;
   });

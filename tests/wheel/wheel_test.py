@@ -33,7 +33,7 @@ def run(*command, check=True, cwd=None, **environment):
             if not name.startswith(("BACKPLANE_", "PYTHON", "OMP_"))}
     result = subprocess.run([str(word) for word in command], env={**kept, **environment}, text=True,
                             cwd=cwd, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            timeout=1500)
+                            timeout=3600)
     if check and result.returncode != 0:
         raise AssertionError(f"{command}: exit {result.returncode}\n{result.stdout}")
     return result

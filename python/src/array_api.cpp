@@ -11,7 +11,11 @@ namespace {
 
 std::vector<int64_t> integers_of(nb::handle tuple) {
   std::vector<int64_t> values;
-  for (nb::handle value : tuple) values.push_back(nb::cast<int64_t>(value));
+  for (nb::handle value : tuple) {
+    const int64_t number = PyLong_AsLongLong(value.ptr());
+    if (number == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+    values.push_back(number);
+  }
   return values;
 }
 

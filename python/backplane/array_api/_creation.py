@@ -31,6 +31,7 @@ __all__ = [
 
 
 def _number(function: str, name: str, value: Any, kinds: tuple[type, ...]) -> Any:
+    """A Python number of these types, or one that a 0-d tensor holds."""
     if isinstance(value, Tensor) and value.ndim == 0:
         value = value.item()
     if not isinstance(value, kinds) or isinstance(value, bool):
@@ -55,6 +56,9 @@ def arange(
         start, stop = 0, start
     stop = _number("arange", "stop", stop, (int, float))
     step = _number("arange", "step", step, (int, float))
+    for name, number in (("start", start), ("stop", stop), ("step", step)):
+        if not math.isfinite(number):
+            raise InvalidArgumentError(f"arange: argument '{name}': found {number}")
     if step == 0:
         raise InvalidArgumentError("arange: argument 'step': found 0")
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
@@ -62,7 +66,10 @@ def arange(
         count = max(0, -((start - stop) // step))
         return _whole_progression(count, start, step, dtype, device)
     dtype = _real_dtype(_core.float32 if dtype is None else dtype)
-    count = max(0, math.ceil((stop - start) / step))
+    steps = (stop - start) / step
+    if not math.isfinite(steps):
+        raise InvalidArgumentError("arange: argument 'step': too small for so many elements")
+    count = max(0, math.ceil(steps))
     return _progression(count, start, step, device).astype(dtype, copy=False)
 
 

@@ -87,6 +87,8 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The dot product along an axis, counted from the end; complex x1 is conjugated."""
     a, b = _operands("vecdot", x1, x2)
     smaller = min(a.ndim, b.ndim)
+    if smaller == 0:
+        raise InvalidArgumentError("vecdot: expected at least one dimension of x1 and x2")
     place = _arguments.integer("vecdot", "axis", axis)
     if not -smaller <= place < 0:
         raise _arguments.AxisError(

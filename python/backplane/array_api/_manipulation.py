@@ -314,12 +314,14 @@ def _repeated_by(x: Tensor, axis: int, repeats: Tensor) -> Tensor:
     counts = repeats.astype(_core.int64, copy=False)
     if x.shape[axis] == 0:
         return x.copy()
-    smallest = int(ops.reduce_min(counts))
-    if smallest < 0:
-        raise InvalidArgumentError(
-            f"repeat: argument 'repeats': expected 0 or more, found {smallest}"
-        )
     ends = ops.cumsum(counts, 0)
-    # The host reads one number: how large the result is.
-    places = _creation.numbered(int(ends[-1]), x.device)
+    # The host reads what says how large the result is.
+    limits = [ops.reduce_min(counts), ops.reduce_max(counts), ends[-1:]]
+    smallest, largest, total = ops.concat(limits, 0).tolist()
+    if smallest < 0 or largest * counts.size >= 2**63:
+        raise InvalidArgumentError(
+            f"repeat: argument 'repeats': expected 0 or more, and fewer than 2^63 together, "
+            f"found {smallest} to {largest}"
+        )
+    places = _creation.numbered(total, x.device)
     return _indexing.gather(x, ops.searchsorted(ends, places, right=True), axis)

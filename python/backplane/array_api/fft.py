@@ -43,6 +43,7 @@ def _one(
     place = _arguments.axis(function, axis, x.ndim)
     _arguments.choice(function, "norm", norm, _NORMS)
     size = None if n is None else _at_least_one(function, "n", n)
+    _need_elements(function, x, (place,))
     found: Tensor = _host.compute(
         function,
         lambda np, array: getattr(np.fft, name)(array, n=size, axis=place, norm=norm),
@@ -60,6 +61,12 @@ def _at_least_one(function: str, name: str, value: Any) -> int:
     return number
 
 
+def _need_elements(function: str, x: Tensor, places: tuple[int, ...]) -> None:
+    for place in places:
+        if x.shape[place] == 0:
+            raise InvalidArgumentError(f"{function}: argument 'x': axis {place} has no elements")
+
+
 def _several(
     name: str,
     x: Tensor,
@@ -75,6 +82,7 @@ def _several(
         raise InvalidArgumentError(f"{function}: argument 'axes': needed beside 's', found None")
     places = _arguments.axes(function, None if axes is None else tuple(axes), x.ndim, "axes")
     sizes = None if s is None else _sizes(function, tuple(s), x, places)
+    _need_elements(function, x, places)
     found: Tensor = _host.compute(
         function,
         lambda np, array: getattr(np.fft, name)(array, s=sizes, axes=places, norm=norm),

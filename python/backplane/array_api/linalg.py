@@ -266,6 +266,8 @@ def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     for name, x in (("x1", x1), ("x2", x2)):
         _arguments.tensor_of_kind("linalg.cross", name, x, _kinds.NUMERIC)
     smaller = min(x1.ndim, x2.ndim)
+    if smaller == 0:
+        raise InvalidArgumentError("linalg.cross: expected at least one dimension of x1 and x2")
     place = _arguments.integer("linalg.cross", "axis", axis)
     if not -smaller <= place < 0:
         raise _arguments.AxisError(
@@ -349,15 +351,17 @@ def matrix_norm(
         )
     summed, chosen = (-2, -1) if ord in (1, -1) else (-1, -2)
     sums = _statistical.sum(_elementwise.abs(x), axis=summed, keepdims=True)
-    reduce = _statistical.max if ord in (1, math.inf) else _statistical.min
-    found = reduce(sums, axis=chosen, keepdims=True)
+    if ord in (1, math.inf):
+        found = _largest(sums, chosen, keepdims=True)
+    else:
+        found = _statistical.min(sums, axis=chosen, keepdims=True)
     return found if keepdims else _views.removed(found, (x.ndim - 2, x.ndim - 1))
 
 
 def _of_singular_values(values: Tensor, ord: Any) -> Tensor:
     if ord == "nuc":
         return _statistical.sum(values, axis=-1)
-    return (_statistical.max if ord == 2 else _statistical.min)(values, axis=-1)
+    return _largest(values, -1) if ord == 2 else _statistical.min(values, axis=-1)
 
 
 def vector_norm(
@@ -377,7 +381,7 @@ def vector_norm(
         )
     sizes = _elementwise.abs(x)
     if ord == math.inf:
-        return _statistical.max(sizes, axis=axes, keepdims=keepdims)
+        return _largest(sizes, axis=axes, keepdims=keepdims)
     if ord == -math.inf:
         return _statistical.min(sizes, axis=axes, keepdims=keepdims)
     if ord == 0:
@@ -389,6 +393,12 @@ def vector_norm(
         return _euclidean(sizes, axes, keepdims)
     powers = _statistical.sum(ops.pow(sizes, float(ord)), axis=axes, keepdims=keepdims)
     return ops.pow(powers, 1 / ord)
+
+
+def _largest(sizes: Tensor, axis: int | tuple[int, ...], keepdims: bool = False) -> Tensor:
+    """Of numbers that are not below 0; of none 0."""
+    found = _statistical.max(sizes, axis=axis, keepdims=keepdims)
+    return ops.max(found, 0) if sizes.size == 0 else found
 
 
 def _euclidean(sizes: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:

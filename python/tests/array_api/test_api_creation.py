@@ -68,6 +68,13 @@ def test_arange_edges(device):
     for bad in (0, 0.0):
         with pytest.raises(ValueError, match="arange: argument 'step': found 0"):
             xp.arange(1, 2, bad, device=device)
+    for bad in (np.inf, -np.inf, np.nan):
+        with pytest.raises(ValueError, match="arange: argument 'stop': found"):
+            xp.arange(0, bad, device=device)
+    with pytest.raises(ValueError, match="arange: argument 'step': too small"):
+        xp.arange(1e308, -1e308, -1e-3, device=device)
+    with pytest.raises(MemoryError):
+        xp.arange(2**50, device=device)
     with pytest.raises(TypeError, match="arange: argument 'start': expected a number, found str"):
         xp.arange("1", device=device)
     with pytest.raises(TypeError, match="arange: argument 'dtype': expected a real-valued"):

@@ -80,6 +80,9 @@ def test_products_refuse(device):
         (lambda: xp.tensordot(x, x, axes=3), "tensordot: argument 'axes': 3 for 2 and 2"),
         (lambda: xp.tensordot(x, x, axes=-1), "tensordot: argument 'axes': expected 0 or more"),
         (lambda: xp.tensordot(x, x, axes=((0,),)), "tensordot: argument 'axes': expected two"),
+        (lambda: xp.vecdot(x[0, 0], x), "vecdot: expected at least one dimension"),
+        (lambda: xp.fft.fft(x[:, :0]), "fft.fft: argument 'x': axis 1 has no elements"),
+        (lambda: xp.linalg.pinv(x, rtol=x[:, 0]), "linalg.pinv: "),
         (lambda: xp.vecdot(x, x, axis=0), "vecdot: argument 'axis': expected -2 to -1"),
         (lambda: xp.vecdot(x, x[:, :2]), "vecdot: argument 'axis': size 3 of x1, 2 of x2"),
         (lambda: xp.matrix_transpose(x[0]), "mT: expected at least 2"),
@@ -141,6 +144,16 @@ def test_norms(data):
             found = xp.linalg.vector_norm(on(device, x), axis=axis, ord=ord, keepdims=keepdims)
             expected = np.linalg.vector_norm(x, axis=axis, ord=ord, keepdims=keepdims)
             near(found, expected.astype(found.numpy().dtype), scale=abs(expected).max() * 4)
+
+
+def test_norms_of_nothing(device):
+    for shape in ((0,), (0, 2), (2, 0)):
+        x = xp.ones(shape, device=device)
+        for ord in (0, 1, 2, 3, math.inf):
+            assert xp.linalg.vector_norm(x, ord=ord).item() == 0
+        if x.ndim == 2:
+            for ord in ("fro", "nuc", 1, 2, math.inf):
+                assert xp.linalg.matrix_norm(x, ord=ord).item() == 0
 
 
 def matrices(data, shape=(2, 3, 3)):

@@ -118,6 +118,10 @@ def test_broadcasts_refuse(device):
     for bad in ((3, 4), (2,), (-1, 1), (2, -1)):
         with pytest.raises(ValueError, match="broadcast_to: argument 'shape'"):
             xp.broadcast_to(x, bad)
+    with pytest.raises(ValueError, match="too large together"):
+        xp.broadcast_to(x, (2**62, 2, 1))
+    with pytest.raises(OverflowError):
+        xp.broadcast_to(x, (2**63, 2, 1))
     with pytest.raises(ValueError, match="share memory"):
         xp.broadcast_to(x, (2, 3))[...] = 1
 
@@ -242,6 +246,8 @@ def test_repeat_refuses(device):
     x = xp.ones((2, 3), device=device)
     with pytest.raises(ValueError, match="repeat: argument 'repeats': expected 0 or more"):
         xp.repeat(x, -1)
+    with pytest.raises(ValueError, match="repeat: argument 'repeats': .* fewer than 2\\^63"):
+        xp.repeat(x, xp.asarray([2**62, 2**62], device=device), axis=0)
     with pytest.raises(ValueError, match="repeat: argument 'repeats': .* found -1"):
         xp.repeat(x, xp.asarray([1, -1], device=device), axis=0)
     with pytest.raises(ValueError, match=r"repeat: argument 'repeats': expected the shape \(1,\)"):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX models that tests make in memory."""
 
+import functools
+
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
@@ -46,6 +48,7 @@ def add():
     return model([("Add", ("a", "b"), ("y",))], [("a", ["N"]), ("b", ["N"])], [("y", ["N"])])
 
 
+@functools.lru_cache
 def powers(count):
     """y = x @ x @ ...: long, and with many places to stop at."""
     names = ["x", *(f"v{i}" for i in range(1, count)), "y"]
@@ -60,3 +63,7 @@ def shift(size):
 
 def shift_power(size, exponent):
     return np.roll(np.eye(size, dtype=np.float32), exponent, axis=0)
+
+
+# The same input for programs that import nothing else: SHIFT.format(size=2).
+SHIFT = "[[float(j == (i - 1) % {size}) for j in range({size})] for i in range({size})]"

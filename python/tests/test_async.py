@@ -14,12 +14,12 @@ import backplane as bp
 import onnx_models as models
 from test_runtime import python
 
-COUNT = 3000
+COUNT = 2000
 LIMIT = 60
 
 
 def long_run(device):
-    """A session whose run takes half a second and more, and its input."""
+    """A session whose run takes a few tenths of a second, and its input."""
     session = bp.load(models.powers(COUNT), device=device)
     return session, {"x": bp.asarray(models.shift(64), device=device)}
 
@@ -269,11 +269,16 @@ def test_a_loop_that_ends_first():
 
 START = f"""
 import asyncio, os, sys, threading, time
-sys.path.insert(0, {__file__.rpartition("/")[0]!r})
-import backplane as bp, onnx_models as models
-session = bp.load(models.powers({COUNT}), device=DEVICE)
-x = bp.asarray(models.shift(64), device=DEVICE)
+import backplane as bp
+session = bp.load(PATH, device=DEVICE)
+x = bp.asarray({models.SHIFT.format(size=64)}, device=DEVICE)
 """
+
+
+def run_program(folder, device, code):
+    path = folder / "powers.onnx"
+    path.write_bytes(models.powers(COUNT))
+    return python(f"DEVICE, PATH = {device!r}, {str(path)!r}\n{START}{code}")
 
 ENDS = {
     "futures": "keep = [session.submit({'x': x}) for _ in range(20)]\n",
@@ -299,23 +304,28 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_exit_with_work_pending_is_quiet(device, end):
+def test_exit_with_work_pending_is_quiet(end, tmp_path):
     for _ in range(2 if end == "daemons" else 1):
-        code, out, err = python(START.replace("DEVICE", repr(device)) + ENDS[end])
-        assert (code, out, err) == (0, "", "")
+        assert run_program(tmp_path, "cpu:0", ENDS[end]) == (0, "", "")
 
 
-def test_fork_gives_a_clear_error():
-    code, out, err = python(
-        START.replace("DEVICE", "'cpu:0'")
-        + "small = {'x': models.shift(2)}\n"
+@pytest.mark.parametrize("end", ["futures", "loop", "daemons"])
+def test_exit_of_a_queued_device(end, tmp_path):
+    assert run_program(tmp_path, "npu:0", ENDS[end]) == (0, "", "")
+
+
+def test_fork_gives_a_clear_error(tmp_path):
+    code, out, err = run_program(
+        tmp_path,
+        "cpu:0",
+        "small = {'x': [[1.0, 0.0], [0.0, 1.0]]}\n"
         "session.submit(small).result(60); keep = session.submit({'x': x})\n"
         "pid = os.fork()\n"
         "if pid == 0:\n"
         "    seen = set()\n"
         "    for call in (lambda: session(x), lambda: session.submit(small),\n"
         "                 lambda: asyncio.run(session.run_async(small)), lambda: bp.Cancel(),\n"
-        "                 lambda: bp.load(models.relu()), lambda: session.placement,\n"
+        "                 lambda: bp.load(PATH), lambda: session.placement,\n"
         "                 lambda: bp.device('cpu:0').new_stream()):\n"
         "        try: call(); seen.add('no error')\n"
         "        except bp.Error as error: seen.add(error.status)\n"
@@ -323,6 +333,6 @@ def test_fork_gives_a_clear_error():
         "    session.close()\n"
         "    sys.exit(0)\n"
         "_, status = os.waitpid(pid, 0)\n"
-        "print(status, session.submit(small).result(60)['y'].shape)\n"
+        "print(status, session.submit(small).result(60)['y'].shape)\n",
     )
     assert (code, out, err) == (0, "{'FORKED'}\n0 (2, 2)\n", "")

@@ -23,32 +23,51 @@ def keep_busy(stream, x, count=300):
     return y
 
 
+def seen_busy(try_once):
+    """Whether the stream was seen at work in one of some tries: the machine may be slow to look."""
+    return any(try_once() for _ in range(10))
+
+
 def test_operators_go_to_the_current_stream(device):
     x = square(device)
     stream = bp.device(device).new_stream()
     assert stream.query() and "idle" in repr(stream) and device in repr(stream)
     assert stream.device == bp.device(device)
     y = keep_busy(stream, x)
-    assert not stream.query() and "busy" in repr(stream)
+    stream.sync()
+
+    def try_once():
+        keep_busy(stream, x)
+        return not stream.query() and "busy" in repr(stream)
+
+    assert seen_busy(try_once)
     stream.sync()
     assert stream.query()
     assert (y.numpy() == models.shift_power(128, 301)).all()
 
 
 def test_assignments_go_there_too(device):
-    x = square(device, 256)
+    x = square(device)
     stream = bp.device(device).new_stream()
-    y = keep_busy(stream, x, 200)
+
+    def try_once():
+        y = keep_busy(stream, x, 200)
+        with stream:
+            y[:, 1] = x[:, 0]
+            bp.ops.add(y.astype("float64"), y.astype("float64"))
+            return not stream.query()
+
+    assert seen_busy(try_once)
+    y = keep_busy(stream, x, 40)
     with stream:
         y[:, 1] = x[:, 0]
         summed = bp.ops.add(y.astype("float64"), y.astype("float64"))
-        assert not stream.query()
         y[0] = 5
         y += 1
-        z = bp.full((256, 256), 3.0, device=device)
+        z = bp.full((128, 128), 3.0, device=device)
         copied = y.copy() + z
-    wanted = models.shift_power(256, 201)
-    wanted[:, 1] = models.shift(256)[:, 0]
+    wanted = models.shift_power(128, 41)
+    wanted[:, 1] = models.shift(128)[:, 0]
     assert (summed.numpy() == 2 * wanted).all()
     wanted[0] = 5
     wanted += 1
@@ -56,10 +75,10 @@ def test_assignments_go_there_too(device):
 
 
 def test_runs_go_there_too(device):
-    session = bp.load(models.powers(300), device=device)
+    session = bp.load(models.powers(100), device=device)
     x = square(device)
     session(x)
-    wanted = models.shift_power(128, 301)
+    wanted = models.shift_power(128, 101)
     stream = bp.device(device).new_stream()
     with stream:
         inside = session(x)

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as numpy_strategies
 import backplane as bp
 
 # Few, and the same ones each time; python_array_api_test asks for more.
-EXAMPLES = int(os.environ.get("BACKPLANE_TEST_EXAMPLES", "4"))
+EXAMPLES = int(os.environ.get("PYTHON_TEST_EXAMPLES", "4"))
 IS_FULL = EXAMPLES > 4
 
 settings.register_profile(

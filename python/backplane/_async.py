@@ -8,6 +8,7 @@ queue. An event loop watches its own queue; one daemon thread waits for all futu
 import asyncio
 import concurrent.futures
 import itertools
+import os
 import threading
 import weakref
 
@@ -75,23 +76,28 @@ def _bring_results(pending):
 
 
 class _Futures:
-    """Starts its thread with the first run."""
+    """Its thread starts with the first run."""
 
     def __init__(self):
-        self._pending = None
         self._lock = threading.Lock()
+        self._pending = None
+        self._is_watched = False
 
-    def pending(self):
+    def start(self, session, inputs, options, future):
         with self._lock:
             if self._pending is None:
                 self._pending = _Pending()
+        run = self._pending.start(session, "submit", inputs, options, future)
+        with self._lock:
+            if not self._is_watched:
+                self._is_watched = True
                 threading.Thread(
                     target=_bring_results,
                     args=(self._pending,),
                     name="backplane-futures",
                     daemon=True,
                 ).start()
-            return self._pending
+        return run
 
 
 _futures = _Futures()
@@ -100,7 +106,7 @@ _futures = _Futures()
 def submit(session, inputs, options):
     """See Session.submit."""
     future = RunFuture()
-    future._run = _futures.pending().start(session, "submit", inputs, options, future)
+    future._run = _futures.start(session, inputs, options, future)
     return future
 
 
@@ -108,6 +114,17 @@ def submit(session, inputs, options):
 
 _by_loop = weakref.WeakKeyDictionary()
 _by_loop_lock = threading.Lock()
+
+
+def _forget():
+    """In a forked child, where a lock may be held by a thread that is not there."""
+    global _futures, _by_loop, _by_loop_lock
+    _futures = _Futures()
+    _by_loop = weakref.WeakKeyDictionary()
+    _by_loop_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def _read(pending):

@@ -73,12 +73,13 @@ def test_reset_leaves_those_that_began(device):
     session = long_session(device)
     x = bp.asarray(models.shift(SIZE), device=device)
     cancel = bp.Cancel()
-    runs = [session.submit({"x": x}, cancel=cancel) for _ in range(5)]
+    runs = [session.submit({"x": x}, cancel=cancel) for _ in range(8)]
     cancel.request()
     cancel.reset()
     after = session.submit({"x": models.shift(2)}, cancel=cancel)
-    for run in runs:
-        assert isinstance(run.exception(LIMIT), bp.CancelledError)
+    for run in runs:  # a slow machine may have answered the first before the request
+        assert isinstance(run.exception(LIMIT), (bp.CancelledError, type(None)))
+    assert isinstance(runs[-1].exception(), bp.CancelledError)
     assert (after.result(LIMIT)["y"].numpy() == models.shift_power(2, COUNT + 1)).all()
 
 

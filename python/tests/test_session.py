@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import gc
 import os
-import pathlib
-import re
+import sys
 import threading
 import time
 
@@ -95,7 +94,7 @@ def test_what_it_tells(device):
     session = bp.load(models.mlp(), device=device)
     (x,) = session.inputs
     assert (x.name, x.shape, x.dtype, x.has_default) == ("x", ("N", 8), bp.float32, False)
-    assert (x.min_shape, x.max_shape) == ((0, 8), (None, 8)) or x.min_shape == (1, 8)
+    assert (x.min_shape, x.max_shape) == ((0, 8), (None, 8))
     assert [output.name for output in session.outputs] == ["y", "hidden"]
     assert session.outputs[0].shape == ("N", 5)
     assert repr(x) == "<x: float32 (N, 8)>"
@@ -404,8 +403,6 @@ def test_models_and_arrays_are_let_go():
     use()
     gc.collect()
     bp.ones(1)
-    import sys
-
     before = sys.getrefcount(model), sys.getrefcount(X)
     used = bp.device("cpu:0").memory_used
     for _ in range(20):
@@ -427,6 +424,7 @@ def test_numpy_is_not_needed(tmp_path):
         "print(s.submit({'x': [3.0]}).result(60)['y'].tolist())\n"
         "print(asyncio.run(s.run_async({'x': [4.0]}))['y'].tolist())\n"
     )
-    assert (code, err) == (0, "") and re.search(r"\[1.0, 0.0\] \[2.0\]", out), err
+    lines = out.splitlines()
+    assert (code, err) == (0, "") and lines[1:] == ["[3.0]", "[4.0]"], (out, err)
+    assert lines[0].startswith("[1.0, 0.0] [2.0] (<x: float32 (N,)>,) <backplane.Placement: 1 nodes")
     assert "asyncio" not in python("import sys, backplane; print(*sys.modules)")[1].split()
-    assert pathlib.Path(path).exists()

@@ -3,7 +3,7 @@
 
 import builtins
 import operator
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from .._core import Dtype, Tensor
 from .._errors import InvalidArgumentError
@@ -32,8 +32,9 @@ def tensor_of_kind(function: str, name: str, value: Any, kind: _kinds.Kind) -> T
 
 def of_kind(function: str, name: str, dtype: Dtype, kind: _kinds.Kind) -> None:
     if dtype not in kind.dtypes:
+        article = "an" if kind.name[0] in "aeiou" else "a"
         raise TypeError(
-            f"{function}: argument '{name}': expected a {kind.name} dtype, found {dtype}"
+            f"{function}: argument '{name}': expected {article} {kind.name} dtype, found {dtype}"
         )
 
 
@@ -68,9 +69,7 @@ def integers(function: str, name: str, value: Any) -> tuple[int, ...]:
 def axis(function: str, value: Any, ndim: int, name: str = "axis") -> int:
     number = integer(function, name, value)
     if not -ndim <= number < ndim:
-        raise AxisError(
-            f"{function}: argument '{name}': {number} is no axis of {ndim} dimensions"
-        )
+        raise AxisError(f"{function}: argument '{name}': {number} is no axis of {ndim} dimensions")
     return number + ndim if number < 0 else number
 
 
@@ -121,6 +120,3 @@ def sequence(function: str, name: str, value: Any) -> tuple[Tensor, ...]:
     if not value:
         raise InvalidArgumentError(f"{function}: argument '{name}': expected at least one tensor")
     return tuple(tensor(function, f"{name}[{i}]", one) for i, one in enumerate(value))
-
-
-Side: TypeAlias = Literal["left", "right"]

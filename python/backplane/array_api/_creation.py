@@ -88,9 +88,7 @@ def _whole_progression(
     return (steps * step + start).astype(dtype, copy=False)
 
 
-def _progression(
-    count: int, start: float, step: float, device: Device | str | None
-) -> Tensor:
+def _progression(count: int, start: float, step: float, device: Device | str | None) -> Tensor:
     """In float64, so that the result is rounded once."""
     return numbered(count, device).astype(_core.float64) * float(step) + float(start)
 

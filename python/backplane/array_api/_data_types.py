@@ -48,10 +48,7 @@ def astype(
     """x as another dtype. Complex tensors have no real dtype: take real() or imag()."""
     x = _arguments.tensor("astype", "x", x)
     wanted = _dtype("astype", "dtype", dtype)
-    if not isinstance(copy, bool):
-        raise TypeError(
-            f"astype: argument 'copy': expected a bool, found {type(copy).__name__}"
-        )
+    _arguments.flag("astype", "copy", copy)
     moved = x if device is None else x.to_device(device)
     if moved.dtype == wanted:
         return moved.copy() if copy and moved is x else moved
@@ -86,9 +83,7 @@ def finfo(type: Dtype | Tensor, /) -> finfo_object:
         dtype = _kinds.component(dtype)
     mantissa, lowest, highest = _FLOATS[dtype]
     largest = (2.0 - 2.0**-mantissa) * 2.0**highest
-    return finfo_object(
-        dtype.itemsize * 8, 2.0**-mantissa, largest, -largest, 2.0**lowest, dtype
-    )
+    return finfo_object(dtype.itemsize * 8, 2.0**-mantissa, largest, -largest, 2.0**lowest, dtype)
 
 
 def iinfo(type: Dtype | Tensor, /) -> iinfo_object:

@@ -29,15 +29,12 @@ BOOL = _kind("bool", _core.bool)
 SIGNED = _kind("signed integer", _core.int8, _core.int16, _core.int32, _core.int64)
 UNSIGNED = _kind("unsigned integer", _core.uint8, _core.uint16, _core.uint32, _core.uint64)
 INTEGRAL = _kind("integral", SIGNED, UNSIGNED)
-REAL_FLOATING = _kind(
-    "real floating", _core.float32, _core.float64, _core.float16, _core.bfloat16
-)
+REAL_FLOATING = _kind("real floating", _core.float32, _core.float64, _core.float16, _core.bfloat16)
 COMPLEX_FLOATING = _kind("complex floating", _core.complex64, _core.complex128)
 NUMERIC = _kind("numeric", INTEGRAL, REAL_FLOATING, COMPLEX_FLOATING)
 
 REAL = _kind("real-valued", INTEGRAL, REAL_FLOATING)
 FLOATING = _kind("floating-point", REAL_FLOATING, COMPLEX_FLOATING)
-SIGNED_NUMERIC = _kind("numeric", SIGNED, UNSIGNED, REAL_FLOATING, COMPLEX_FLOATING)
 INTEGRAL_OR_BOOL = _kind("integral or bool", INTEGRAL, BOOL)
 ANY = _kind("bool or numeric", BOOL, NUMERIC)
 

@@ -59,9 +59,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
     """Views of all of them, of one shape."""
-    found = [
-        _arguments.tensor("broadcast_arrays", f"arrays[{i}]", x) for i, x in enumerate(arrays)
-    ]
+    found = [_arguments.tensor("broadcast_arrays", f"arrays[{i}]", x) for i, x in enumerate(arrays)]
     shape = broadcast_shapes(*(x.shape for x in found))
     return tuple(_views.broadcast(x, shape) for x in found)
 
@@ -71,18 +69,18 @@ def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
     x = _arguments.tensor("broadcast_to", "x", x)
     wanted = _sizes("broadcast_to", "shape", shape)
     missing = len(wanted) - x.ndim
-    if missing < 0 or any(
-        size not in (1, place) for size, place in zip(x.shape, wanted[missing:])
-    ) or min(wanted, default=0) < 0:
+    if (
+        missing < 0
+        or any(size not in (1, place) for size, place in zip(x.shape, wanted[missing:]))
+        or min(wanted, default=0) < 0
+    ):
         raise InvalidArgumentError(
             f"broadcast_to: argument 'shape': {x.shape} does not broadcast to {wanted}"
         )
     return _views.broadcast(x, wanted)
 
 
-def concat(
-    arrays: tuple[Tensor, ...] | list[Tensor], /, *, axis: int | None = 0
-) -> Tensor:
+def concat(arrays: tuple[Tensor, ...] | list[Tensor], /, *, axis: int | None = 0) -> Tensor:
     """Tensors behind each other along an axis; None: their elements behind each other."""
     parts = _arguments.sequence("concat", "arrays", arrays)
     if axis is None:
@@ -185,8 +183,7 @@ def moveaxis(
     targets = _arguments.axes("moveaxis", targets, x.ndim, "destination")
     if len(origins) != len(targets):
         raise InvalidArgumentError(
-            f"moveaxis: argument 'destination': expected {len(origins)} axes, "
-            f"found {len(targets)}"
+            f"moveaxis: argument 'destination': expected {len(origins)} axes, found {len(targets)}"
         )
     order = [i for i in range(x.ndim) if i not in origins]
     for target, origin in sorted(zip(targets, origins)):
@@ -240,8 +237,7 @@ def roll(
             raise InvalidArgumentError("roll: argument 'axis': a tuple of shifts needs axes")
         return _views.reshaped(_rolled(_views.flat(x), 0, shifts[0]), x.shape)
     axes = [
-        _arguments.axis("roll", one, x.ndim)
-        for one in _arguments.integers("roll", "axis", axis)
+        _arguments.axis("roll", one, x.ndim) for one in _arguments.integers("roll", "axis", axis)
     ]
     if len(shifts) == 1 and not isinstance(shift, (tuple, list)):
         shifts *= len(axes)

@@ -101,8 +101,6 @@ def _sorted_by(x1: Tensor, sorter: Tensor) -> Tensor:
     sorter = _arguments.tensor_of_kind("searchsorted", "sorter", sorter, _kinds.INTEGRAL)
     if sorter.shape != x1.shape:
         raise InvalidArgumentError(
-            f"searchsorted: argument 'sorter': expected the shape {x1.shape}, "
-            f"found {sorter.shape}"
+            f"searchsorted: argument 'sorter': expected the shape {x1.shape}, found {sorter.shape}"
         )
     return gather(x1, sorter.astype(_core.int64, copy=False), 0)
-

@@ -16,9 +16,7 @@ def argsort(
     return ops.argsort(x, axis=place, descending=descending)
 
 
-def sort(
-    x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True
-) -> Tensor:
+def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements along an axis in order."""
     x, place = _sortable("sort", x, axis, descending, stable)
     return ops.sort(x, axis=place, descending=descending)

@@ -143,9 +143,7 @@ def rfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "ba
     return _one("rfft", x, n, axis, norm, _REAL)
 
 
-def irfft(
-    x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
-) -> Tensor:
+def irfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
     """The inverse of rfft: real."""
     return _one("irfft", x, n, axis, norm)
 
@@ -179,9 +177,7 @@ def hfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "ba
     return _one("hfft", x, n, axis, norm)
 
 
-def ihfft(
-    x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
-) -> Tensor:
+def ihfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
     """The inverse of hfft."""
     return _one("ihfft", x, n, axis, norm, _REAL)
 

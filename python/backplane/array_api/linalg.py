@@ -208,9 +208,7 @@ def qr(x: Tensor, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRR
     """An orthonormal Q and an upper triangular R with x = Q R."""
     x = _matrices("linalg.qr", x, _LAPACK)
     _arguments.choice("linalg.qr", "mode", mode, ("reduced", "complete"))
-    return QRResult(
-        *_host.compute("linalg.qr", lambda np, a: tuple(np.linalg.qr(a, mode=mode)), x)
-    )
+    return QRResult(*_host.compute("linalg.qr", lambda np, a: tuple(np.linalg.qr(a, mode=mode)), x))
 
 
 def slogdet(x: Tensor, /) -> SlogdetResult:
@@ -282,9 +280,7 @@ def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     a = [_views.taken(x1, x1.ndim + place, i) for i in range(3)]
     b = [_views.taken(x2, x2.ndim + place, i) for i in range(3)]
     parts = [
-        _elementwise.subtract(
-            _elementwise.multiply(a[i], b[k]), _elementwise.multiply(a[k], b[i])
-        )
+        _elementwise.subtract(_elementwise.multiply(a[i], b[k]), _elementwise.multiply(a[k], b[i]))
         for i, k in ((1, 2), (2, 0), (0, 1))
     ]
     return _manipulation.stack(parts, axis=parts[0].ndim + 1 + place)

@@ -255,7 +255,7 @@ def test_iinfo(name):
 def test_limits_refuse():
     with pytest.raises(TypeError, match="finfo: argument 'type': expected a floating-point"):
         xp.finfo(xp.int8)
-    with pytest.raises(TypeError, match="iinfo: argument 'type': expected a integral"):
+    with pytest.raises(TypeError, match="iinfo: argument 'type': expected an integral"):
         xp.iinfo(xp.float32)
     with pytest.raises(TypeError, match="iinfo: argument 'type': expected a dtype, found str"):
         xp.iinfo("int8")

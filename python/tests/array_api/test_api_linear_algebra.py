@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import backplane as bp
 import backplane.array_api as xp
 import support
 from support import FLOATING, NUMERIC, arrays, assert_close, assert_equal, on

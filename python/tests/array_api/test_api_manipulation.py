@@ -286,7 +286,7 @@ def test_take_refuses(device):
     places = xp.asarray([0], device=device)
     with pytest.raises(ValueError, match="take: argument 'axis': needed for 2 dimensions"):
         xp.take(x, places)
-    with pytest.raises(TypeError, match="take: argument 'indices': expected a integral"):
+    with pytest.raises(TypeError, match="take: argument 'indices': expected an integral"):
         xp.take(x, x, axis=0)
     with pytest.raises(ValueError, match="take: argument 'indices': expected one dimension"):
         xp.take(x, xp.asarray([[0]], device=device), axis=0)

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import backplane as bp
 import backplane.array_api as xp
 import support
 from support import ANY, FLOATING, NUMERIC, REAL, arrays, assert_close, assert_equal, on

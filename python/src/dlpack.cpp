@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "dlpack_abi.hpp"
 #include "gil.hpp"
 
 namespace bp::python {
@@ -95,6 +94,15 @@ std::unique_ptr<Export<Managed>> make_export(const TensorObject& tensor, bool is
   described.strides = lent->strides.data();
   lent->managed.manager_ctx = lent.get();
   lent->managed.deleter = end_export<Managed>;
+  return lent;
+}
+
+std::unique_ptr<Export<DLManagedTensorVersioned>> make_versioned(const TensorObject& tensor,
+                                                                 bool is_copy) {
+  auto lent = make_export<DLManagedTensorVersioned>(tensor, is_copy);
+  lent->managed.version = {dlpack::kMajor, dlpack::kMinor};
+  lent->managed.flags = (tensor.is_read_only() && !is_copy ? dlpack::kReadOnlyBit : 0) |
+                        (is_copy ? dlpack::kCopiedBit : 0);
   return lent;
 }
 
@@ -189,31 +197,37 @@ std::function<void()> end_of(Managed* managed) {
   };
 }
 
-HostMemory memory_from_capsule(nb::handle capsule) {
+HostMemory memory_from_managed(DLManagedTensorVersioned* managed) {
   HostMemory memory;
+  memory.release = end_of(managed);
+  if (managed->version.major != dlpack::kMajor) {
+    fail(PyExc_BufferError, "from_dlpack: the array is described by DLPack " +
+                                std::to_string(managed->version.major) + ", expected 1");
+  }
+  memory.is_read_only = (managed->flags & dlpack::kReadOnlyBit) != 0;
+  describe(managed->dl_tensor, memory);
+  return memory;
+}
+
+HostMemory memory_from_capsule(nb::handle capsule) {
   if (PyCapsule_IsValid(capsule.ptr(), kName) != 0) {
-    auto* managed =
-        take_capsule<DLManagedTensorVersioned>(capsule, kName, "used_dltensor_versioned");
-    memory.release = end_of(managed);
-    if (managed->version.major != dlpack::kMajor) {
-      fail(PyExc_BufferError, "from_dlpack: the array is described by DLPack " +
-                                  std::to_string(managed->version.major) + ", expected 1");
-    }
-    memory.is_read_only = (managed->flags & dlpack::kReadOnlyBit) != 0;
-    describe(managed->dl_tensor, memory);
-    return memory;
+    return memory_from_managed(
+        take_capsule<DLManagedTensorVersioned>(capsule, kName, "used_dltensor_versioned"));
   }
   if (PyCapsule_IsValid(capsule.ptr(), kOldName) == 0) {
     fail(PyExc_TypeError,
          "from_dlpack: __dlpack__() answered no DLPack capsule that is still to be used");
   }
   auto* managed = take_capsule<DLManagedTensor>(capsule, kOldName, "used_dltensor");
+  HostMemory memory;
   memory.release = end_of(managed);
   describe(managed->dl_tensor, memory);
   return memory;
 }
 
 /// Asks for memory that the host reads; older libraries know no arguments.
+/// The exchange API would be faster, but that of PyTorch 2.15 lends conjugated and negated views as
+/// they lie in memory, which `__dlpack__` refuses.
 nb::object ask_for_capsule(nb::handle object, bool is_on_cpu) {
   const nb::object method = object.attr("__dlpack__");
   nb::dict keywords;
@@ -276,11 +290,20 @@ nb::object dlpack_capsule(const TensorObject& tensor, const DlpackArgs& args) {
     }
     return capsule_of(make_export<DLManagedTensor>(tensor, is_copy), kOldName, drop_old);
   }
-  auto lent = make_export<DLManagedTensorVersioned>(tensor, is_copy);
-  lent->managed.version = {dlpack::kMajor, dlpack::kMinor};
-  lent->managed.flags =
-      (is_read_only ? dlpack::kReadOnlyBit : 0) | (is_copy ? dlpack::kCopiedBit : 0);
+  auto lent = make_versioned(tensor, is_copy);
   return capsule_of(std::move(lent), kName, drop_new);
+}
+
+dlpack::DLManagedTensorVersioned* lend_tensor(const TensorObject& tensor) {
+  tensor.device().check_open();
+  static_cast<void>(dlpack_device(tensor));
+  return &make_versioned(tensor, false).release()->managed;
+}
+
+nb::object take_tensor(dlpack::DLManagedTensorVersioned* managed) {
+  HostMemory memory = memory_from_managed(managed);
+  return tensor_from_memory(std::move(memory), parse_device(nb::none(), "from_dlpack"),
+                            Copy::kIfNeeded, "from_dlpack");
 }
 
 }  // namespace bp::python

@@ -6,6 +6,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include "dlpack_abi.hpp"
 #include "host_memory.hpp"
 #include "tensors.hpp"
 
@@ -24,6 +25,15 @@ struct DlpackArgs {
 /// The capsule of `__dlpack__`.
 nb::object dlpack_capsule(const TensorObject& tensor, const DlpackArgs& args);
 nb::object dlpack_device(const TensorObject& tensor);
+
+/// The memory of a tensor that the host reads; the caller owns the answer. Throws BufferError for
+/// others.
+dlpack::DLManagedTensorVersioned* lend_tensor(const TensorObject& tensor);
+/// A tensor over that memory, on the default device. Takes it over, also where it throws.
+nb::object take_tensor(dlpack::DLManagedTensorVersioned* managed);
+
+/// Gives the class Tensor its `__dlpack_c_exchange_api__`.
+void bind_exchange_api();
 
 }  // namespace bp::python
 

@@ -10,7 +10,7 @@
 namespace bp::python::dlpack {
 
 constexpr uint32_t kMajor = 1;
-constexpr uint32_t kMinor = 1;  // has the codes of 8-bit floats
+constexpr uint32_t kMinor = 3;  // has the exchange API
 constexpr int32_t kCpu = 1;
 constexpr uint64_t kReadOnlyBit = 1;
 constexpr uint64_t kCopiedBit = 2;
@@ -51,6 +51,29 @@ struct DLManagedTensorVersioned {
   void (*deleter)(DLManagedTensorVersioned* self);
   uint64_t flags;
   DLTensor dl_tensor;
+};
+
+/// What a class gives as a capsule, `__dlpack_c_exchange_api__`. Those that answer int: 0, or -1
+/// with a Python exception.
+struct ExchangeApi {
+  struct {
+    struct {
+      uint32_t major;
+      uint32_t minor;
+    } version;
+    void* previous;  // of an older major version
+  } header;
+  /// Without the GIL: errors go to `set_error`, as the name of an exception and its words.
+  int (*managed_tensor_allocator)(DLTensor* prototype, DLManagedTensorVersioned** out,
+                                  void* error_context,
+                                  void (*set_error)(void* error_context, const char* kind,
+                                                    const char* message));
+  int (*managed_tensor_from_py_object_no_sync)(void* object, DLManagedTensorVersioned** out);
+  /// Takes `tensor` over, also where it fails.
+  int (*managed_tensor_to_py_object_no_sync)(DLManagedTensorVersioned* tensor, void** out_object);
+  /// What it fills in is the object's.
+  int (*dltensor_from_py_object_no_sync)(void* object, DLTensor* out);
+  int (*current_work_stream)(int32_t device_type, int32_t device_id, void** out_stream);
 };
 
 }  // namespace bp::python::dlpack

@@ -14,6 +14,7 @@
 #include "completions.hpp"
 #include "creation.hpp"
 #include "devices.hpp"
+#include "dlpack.hpp"
 #include "dtypes.hpp"
 #include "errors.hpp"
 #include "interrupts.hpp"
@@ -31,6 +32,7 @@ NB_MODULE(bound_core, module) {
   bp::python::bind_interrupts();
   bp::python::bind_devices(module);
   bp::python::bind_tensors(module);
+  bp::python::bind_exchange_api();
   bp::python::bind_buffers(module);
   bp::python::bind_array_api(module);
   bp::python::bind_creation(module);

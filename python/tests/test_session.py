@@ -426,5 +426,5 @@ def test_numpy_is_not_needed(tmp_path):
     )
     lines = out.splitlines()
     assert (code, err) == (0, "") and lines[1:] == ["[3.0]", "[4.0]"], (out, err)
-    assert lines[0].startswith("[1.0, 0.0] [2.0] (<x: float32 (N,)>,) <backplane.Placement: 1 nodes")
+    assert lines[0].startswith("[1.0, 0.0] [2.0] (<x: float32 (N,)>,) <backplane.Placement: 1 node")
     assert "asyncio" not in python("import sys, backplane; print(*sys.modules)")[1].split()

@@ -38,6 +38,14 @@ def of_kind(function: str, name: str, dtype: Dtype, kind: _kinds.Kind) -> None:
         )
 
 
+def plain(value: Any) -> Any:
+    """A NumPy scalar or 0-d array stands for its number, as beside the operators of Tensor."""
+    if isinstance(value, (Tensor, builtins.bool, int, float, complex)):
+        return value
+    is_scalar = getattr(value, "shape", None) == () and hasattr(value, "item")
+    return value.item() if is_scalar else value
+
+
 def integer(function: str, name: str, value: Any) -> int:
     """bool is none: a flag in the place of a number is a mistake."""
     if isinstance(value, Tensor) and value.ndim != 0 or isinstance(value, bool):

@@ -113,4 +113,4 @@ def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
 
 def result_type(*arrays_and_dtypes: Tensor | Dtype | _arguments.Scalar) -> Dtype:
     """What tensors, dtypes and Python numbers promote to."""
-    return _kinds.result_dtype("result_type", *arrays_and_dtypes)
+    return _kinds.result_dtype("result_type", *map(_arguments.plain, arrays_and_dtypes))

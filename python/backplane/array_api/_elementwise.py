@@ -321,6 +321,7 @@ def trunc(x: Tensor, /) -> Tensor:
 
 def operands(function: str, x1: Operand, x2: Operand, kind: _kinds.Kind) -> tuple[Any, Any]:
     """Both of one dtype of that kind. A Python number stays one, but beside complex numbers."""
+    x1, x2 = _arguments.plain(x1), _arguments.plain(x2)
     dtype = _kinds.result_dtype(function, x1, x2)
     for name, x in (("x1", x1), ("x2", x2)):
         if isinstance(x, Tensor):
@@ -526,6 +527,7 @@ def clip(
 ) -> Tensor:
     """x, but min where it is below that, and max where it is above. The dtype is that of x."""
     x = _arguments.tensor_of_kind("clip", "x", x, _kinds.REAL)
+    min, max = _arguments.plain(min), _arguments.plain(max)
     for name, bound in (("min", min), ("max", max)):
         if isinstance(bound, Tensor):
             _arguments.of_kind("clip", name, bound.dtype, _kinds.REAL)

@@ -89,6 +89,7 @@ def searchsorted(
         )
     if sorter is not None:
         x1 = _sorted_by(x1, sorter)
+    x2 = _arguments.plain(x2)
     dtype = _kinds.result_dtype("searchsorted", x1, x2)
     _arguments.of_kind("searchsorted", "x2", dtype, _kinds.REAL)
     values = x2 if isinstance(x2, Tensor) else _core.asarray(x2, dtype=dtype, device=x1.device)

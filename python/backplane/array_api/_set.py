@@ -119,6 +119,7 @@ def unique_values(x: Tensor, /) -> Tensor:
 
 def isin(x1: Tensor | int, x2: Tensor | int, /, *, invert: bool = False) -> Tensor:
     """Whether each element of x1 is one of x2."""
+    x1, x2 = _arguments.plain(x1), _arguments.plain(x2)
     dtype = _kinds.result_dtype("isin", x1, x2)
     _arguments.of_kind("isin", "x1", dtype, _kinds.ANY)
     a, b = (_comparable(x) for x in (_as(x1, x2, dtype), _as(x2, x1, dtype)))

@@ -261,6 +261,19 @@ def test_two_devices_are_named():
         xp.add(bp.ones(2, device="cpu:0"), bp.ones(2, device="npu:0"))
 
 
+def test_numpy_scalars_stand_for_their_numbers(device):
+    x = bp.asarray([1.0, 2.0], dtype="float32", device=device)
+    for number in (np.float32(2), np.float64(2), np.int8(2), np.asarray(2.0)):
+        assert_equal(xp.multiply(x, number), np.asarray([2, 4], "float32"))
+        assert_equal(xp.subtract(number, x), np.asarray([1, 0], "float32"))
+        assert_equal(xp.clip(x, number), np.asarray([2, 2], "float32"))
+        assert xp.result_type(x, number) is xp.float32
+        assert xp.searchsorted(x, number).item() == 1
+    assert xp.isin(x, np.float32(2)).tolist() == [False, True]
+    with pytest.raises(TypeError, match="multiply: expected tensors, .* found ndarray"):
+        xp.multiply(x, np.ones(2))
+
+
 def test_half_types(device):
     """Real floats beyond the standard."""
     for name in ("float16", "bfloat16"):

@@ -25,8 +25,8 @@ _CPU = (1, 0)  # as DLPack has it
 class _Loaded:
     """A session and the weights that it was loaded with, which it does not keep alive."""
 
-    def __init__(self, session, weights, when_one_goes):
-        self.session = session
+    def __init__(self, weights, when_one_goes):
+        self.session = None
         self._weights = [weakref.ref(weight, when_one_goes) for weight in weights]
         self._states = [_state_of(weight) for weight in weights]
 
@@ -99,13 +99,14 @@ class CompiledGraph:
                 return loaded.session
             if loaded is not None and self._is_training:
                 return self._load_general()
-            return self._load(arguments, weights, key)
+            return self._load(arguments, weights, key).session
 
     def _load(self, arguments, weights, key):
-        session = self._load_model(self._exported.model(arguments))
         forget = functools.partial(_forget, weakref.ref(self), key)
-        self._loaded[key] = _Loaded(session, weights, forget)
-        return session
+        loaded = _Loaded(weights, forget)  # before they are read: a write in between is not missed
+        loaded.session = self._load_model(self._exported.model(arguments))
+        self._loaded[key] = loaded
+        return loaded
 
     def _load_general(self):
         if self._general is None:
@@ -131,6 +132,9 @@ class CompiledGraph:
         taken = [(storage.data_ptr(), storage.data_ptr() + storage.nbytes()) for storage in taken]
         tensors = []
         for result in results:
+            # torch has no steps backwards, and no memory that nobody may write.
+            if result.is_read_only or any(step < 0 for step in result.strides):
+                result = result.copy()
             capsule = result.__dlpack__(max_version=(1, 0), dl_device=_CPU)
             tensor = torch.from_dlpack(capsule)
             if not _core._is_host_memory(result):

@@ -65,7 +65,7 @@ def test_inputs_of_any_layout(device):
 def test_outputs_have_the_strides_of_torch():
     def f(x):
         y = x + 1
-        return y.t(), y.permute(1, 0).clone(), y.view(-1), y[1]
+        return y.t(), y.permute(1, 0).clone(), y.view(-1), y[1], y.flip(0), y.flip(0, 1)[1:]
 
     check(f, torch.randn(3, 4))
     check(nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last),

@@ -217,13 +217,18 @@ class OperatorCall {
     if (waits()) release.emplace();
     const auto input_count = static_cast<uint32_t>(handles_.size());
     const auto output_count = static_cast<uint32_t>(outputs.size());
+    const auto call_on = [&](bpa_stream* stream) {
+      return bpa_op_call_on(stream, row_.id, handles_.data(), input_count, attributes_.data(), 0,
+                            outputs.data(), output_count);
+    };
     if (bpa_stream* stream = current_stream_of(device()); stream != nullptr) {
-      return check(bpa_op_call_on(stream, row_.id, handles_.data(), input_count,
-                                  attributes_.data(), 0, outputs.data(), output_count));
+      check(call_on(stream));
+    } else if (has_tensor_) {
+      check(bpa_op_call(nullptr, row_.id, handles_.data(), input_count, attributes_.data(), 0,
+                        outputs.data(), output_count));
+    } else {  // nothing else says where
+      check(call_on(Stream::default_of(device().device).handle()));
     }
-    bpa_runtime* runtime = has_tensor_ ? nullptr : device().runtime->handle();
-    check(bpa_op_call(runtime, row_.id, handles_.data(), input_count, attributes_.data(), 0,
-                      outputs.data(), output_count));
   }
 
   nb::object tuple_of_outputs(const std::vector<bpa_tensor*>& outputs) const {

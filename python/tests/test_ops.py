@@ -280,3 +280,9 @@ assert bp.ops.add(bp.ones(1), 1).tolist() == [2] and "backplane.ops" in sys.modu
 assert "numpy" not in sys.modules
 """
     subprocess.run([sys.executable, "-P", "-S", "-c", code], check=True, timeout=60)
+
+
+def test_without_a_tensor_the_device_is_the_asked_one(device):
+    made = ops.range(0, 3, 1, device=device)
+    assert made.device == device
+    assert (bp.asarray([1, 2, 3], device=device) + made).tolist() == [1, 3, 5]

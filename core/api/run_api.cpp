@@ -276,7 +276,11 @@ bpa_status bpa_session_run_async(bpa_session* session, const bpa_run_args* args,
     run->outputs.resize(found->session->outputs().size());
     bp::Runtime& runtime = found->session->runtime();
     BP_TRY(runtime.check_open());
-    return runtime.workers().submit([run](bool begin) { run->finish(begin); });
+    const bool may_stop = run->request.control.may_stop();
+    bp::WorkerPool::IsStopped is_stopped;
+    if (may_stop) is_stopped = [run] { return run->request.control.is_stopped(); };
+    return runtime.workers().submit([run](bool begin) { run->finish(begin); },
+                                    std::move(is_stopped));
   });
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One queue, one lock. A pool may be destroyed by its own task (whoever drops the last owner of a
-// Runtime destroys it), so threads keep the state they use, and no thread joins itself.
+// One queue, one lock. Workers take tasks in order; the watcher takes those that are to stop out of
+// the queue, so that they need not wait for long tasks before them. A pool may be destroyed by its
+// own task (whoever drops the last owner of a Runtime destroys it), so threads keep the state they
+// use, and no thread joins itself.
 #include "core/runtime/worker_pool.hpp"
 
 #include <algorithm>
@@ -16,19 +18,35 @@
 #include "core/base/fork.hpp"
 
 namespace bp {
+namespace {
+
+constexpr std::chrono::milliseconds kWatchStep{20};
+
+}  // namespace
 
 struct WorkerPool::State {
+  struct Entry {
+    Task task;
+    IsStopped is_stopped;  // may be empty
+  };
+
   std::mutex mutex;
   std::condition_variable changed;
-  std::list<Task> tasks;  // moved from list to list: closing asks for no memory
+  std::list<Entry> tasks;  // moved from list to list: closing asks for no memory
   std::vector<std::thread> threads;
+  std::thread watcher;
   uint32_t max_threads = 1;
   uint32_t idle = 0;
   uint32_t running = 0;
   bool closed = false;
 
   static void work(const std::shared_ptr<State>& state);
-  void run_one(std::unique_lock<std::mutex>& lock);
+  static void watch(const std::shared_ptr<State>& state);
+  void run_one(std::list<Entry>::iterator entry, std::unique_lock<std::mutex>& lock);
+  void start_watcher(const std::shared_ptr<State>& state);
+  bool has_watched() const {
+    return std::ranges::any_of(tasks, [](const Entry& entry) { return bool(entry.is_stopped); });
+  }
 };
 
 namespace {
@@ -37,12 +55,13 @@ thread_local constinit const void* current_pool = nullptr;
 
 }  // namespace
 
-void WorkerPool::State::run_one(std::unique_lock<std::mutex>& lock) {
-  std::list<Task> task;
-  task.splice(task.begin(), tasks, tasks.begin());
+void WorkerPool::State::run_one(std::list<Entry>::iterator entry,
+                                std::unique_lock<std::mutex>& lock) {
+  std::list<Entry> task;
+  task.splice(task.begin(), tasks, entry);
   ++running;
   lock.unlock();
-  task.front()(true);
+  task.front().task(true);
   task.clear();          // may destroy the pool; the state is ours
   if (forked()) return;  // the task forked: in the child no thread adds or waits
   lock.lock();
@@ -58,8 +77,37 @@ void WorkerPool::State::work(const std::shared_ptr<State>& state) {
     state->changed.wait(lock, [&] { return state->closed || !state->tasks.empty(); });
     --state->idle;
     if (state->tasks.empty()) return;
-    state->run_one(lock);
+    state->run_one(state->tasks.begin(), lock);
     if (!lock.owns_lock()) return;
+  }
+}
+
+void WorkerPool::State::watch(const std::shared_ptr<State>& state) {
+  current_pool = state.get();
+  std::unique_lock lock(state->mutex);
+  while (!state->closed) {
+    if (!state->has_watched()) {
+      state->changed.wait(lock, [&] { return state->closed || state->has_watched(); });
+      continue;
+    }
+    const auto found = std::ranges::find_if(
+        state->tasks, [](const Entry& entry) { return entry.is_stopped && entry.is_stopped(); });
+    if (found == state->tasks.end()) {
+      state->changed.wait_for(lock, kWatchStep);
+      continue;
+    }
+    state->run_one(found, lock);
+    if (!lock.owns_lock()) return;
+  }
+}
+
+/// Without a thread for it such tasks wait for a worker, like others.
+void WorkerPool::State::start_watcher(const std::shared_ptr<State>& state) {
+  if (watcher.joinable()) return;
+  try {
+    watcher = std::thread(watch, state);
+  } catch (const std::system_error&) {
+    return;
   }
 }
 
@@ -78,6 +126,7 @@ WorkerPool::~WorkerPool() {
     const std::lock_guard lock(state_->mutex);
     state_->closed = true;
     threads.swap(state_->threads);
+    if (state_->watcher.joinable()) threads.push_back(std::move(state_->watcher));
   }
   state_->changed.notify_all();
   for (std::thread& thread : threads) {
@@ -91,9 +140,9 @@ WorkerPool::~WorkerPool() {
 
 bool WorkerPool::on_worker() const { return current_pool == state_.get(); }
 
-Status WorkerPool::submit(Task task) {
-  std::list<Task> added;
-  added.push_back(std::move(task));
+Status WorkerPool::submit(Task task, IsStopped is_stopped) {
+  std::list<State::Entry> added;
+  added.push_back({std::move(task), std::move(is_stopped)});
   const std::lock_guard lock(state_->mutex);
   if (state_->closed) return Status(BP_GONE, "the Runtime was closed");
   if (state_->tasks.size() >= state_->idle && state_->threads.size() < state_->max_threads) {
@@ -106,13 +155,19 @@ Status WorkerPool::submit(Task task) {
       }
     }
   }
+  const bool waits = state_->tasks.size() >= state_->idle;
+  if (waits && added.front().is_stopped) state_->start_watcher(state_);
   state_->tasks.splice(state_->tasks.end(), added);
-  state_->changed.notify_one();
+  if (state_->watcher.joinable()) {
+    state_->changed.notify_all();  // it waits for the same as workers
+  } else {
+    state_->changed.notify_one();
+  }
   return {};
 }
 
 Status WorkerPool::close(std::chrono::nanoseconds timeout) {
-  std::list<Task> never_begun;
+  std::list<State::Entry> never_begun;
   {
     const std::lock_guard lock(state_->mutex);
     state_->closed = true;
@@ -120,7 +175,7 @@ Status WorkerPool::close(std::chrono::nanoseconds timeout) {
   }
   state_->changed.notify_all();
   const void* const outer = std::exchange(current_pool, state_.get());
-  for (Task& task : never_begun) task(false);
+  for (State::Entry& entry : never_begun) entry.task(false);
   never_begun.clear();
   current_pool = outer;
   std::unique_lock lock(state_->mutex);

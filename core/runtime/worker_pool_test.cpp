@@ -34,6 +34,27 @@ TEST(WorkerPool, Submit_RunsEachTaskOnceOnAWorker) {
   EXPECT_EQ(ran, 100);
 }
 
+TEST(WorkerPool, Stopped_IsTakenOutOfTheQueue) {
+  WorkerPool pool;
+  std::promise<void> go;
+  std::promise<void> ended;
+  std::atomic<bool> is_stopped{false};
+  std::atomic<int> waiting_ran{0};
+  ASSERT_TRUE(pool.submit([&](bool) { go.get_future().wait(); }).ok());
+  ASSERT_TRUE(pool.submit([&](bool) { ++waiting_ran; }).ok());
+  const auto stop = [&](bool begin) {
+    EXPECT_TRUE(begin);
+    EXPECT_TRUE(pool.on_worker());
+    ended.set_value();
+  };
+  ASSERT_TRUE(pool.submit(stop, [&] { return is_stopped.load(); }).ok());
+  is_stopped = true;
+  EXPECT_EQ(ended.get_future().wait_for(kDeadline), std::future_status::ready);
+  EXPECT_EQ(waiting_ran, 0) << "what was before it still waits";
+  go.set_value();
+  EXPECT_TRUE(pool.close(kDeadline).ok());
+}
+
 TEST(WorkerPool, Close_EndsWhatHasNotBegunAndWaitsForTheRest) {
   WorkerPool pool;
   std::promise<void> begun;

@@ -84,6 +84,23 @@ TEST_P(CancelTest, ResetWithoutARequest_DoesNothing) {
   EXPECT_EQ(end_of(second), BP_CANCELLED);
 }
 
+TEST_P(CancelTest, RunsBehindOthers_EndWithoutWaitingForThem) {
+  open({{"BACKPLANE_FALLBACK", "allow"}, {"BACKPLANE_WORKERS", "1"}});
+  const Session session = load("relu");
+  const NamedTensors x = square();
+  const Cancel cancel = Cancel::create();
+  HeldWorker worker(session, x);
+  auto first = session.run_async(x, {.cancel = cancel});
+  auto second = session.run_async(x, {.timeout = std::chrono::milliseconds(30)});
+  auto third = session.run_async(x);
+  EXPECT_EQ(end_of(second), BP_TIMEOUT) << "the worker is still held";
+  cancel.request();
+  EXPECT_EQ(end_of(first), BP_CANCELLED) << "the worker is still held";
+  EXPECT_EQ(third.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  worker.let_go();
+  EXPECT_EQ(end_of(third), BP_OK);
+}
+
 TEST_P(CancelTest, RunsThatBeganBeforeTheReset_AreCancelled) {
   open({{"BACKPLANE_FALLBACK", "allow"}, {"BACKPLANE_WORKERS", "1"}});
   const Session session = load("relu");

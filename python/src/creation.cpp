@@ -8,6 +8,7 @@
 #include "asarray.hpp"
 #include "dlpack.hpp"
 #include "gil.hpp"
+#include "host_memory.hpp"
 #include "operands.hpp"
 #include "scalars.hpp"
 #include "streams.hpp"
@@ -182,10 +183,13 @@ nb::object rebuild(nb::bytes values, const std::string& dtype, nb::handle shape,
   const std::vector<int64_t> sizes = parse_shape(shape, "unpickling");
   const auto bytes = static_cast<uint64_t>(values.size());
   const nb::object target = parse_device(device, "unpickling");
+  const auto& place = nb::cast<const DeviceObject&>(target);
   bpa_tensor* made = nullptr;
-  check(bpa_tensor_from_host(nb::cast<const DeviceObject&>(target).device.handle(), row->code,
-                             sizes.data(), static_cast<uint32_t>(sizes.size()), values.c_str(),
-                             bytes, &made));
+  {
+    const HostCopy copy(place, bytes);
+    check(bpa_tensor_from_host(place.device.handle(), row->code, sizes.data(),
+                               static_cast<uint32_t>(sizes.size()), values.c_str(), bytes, &made));
+  }
   return make_tensor(made, target);
 }
 

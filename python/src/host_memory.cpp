@@ -9,7 +9,7 @@
 #include <string>
 
 #include "deferred.hpp"
-#include "gil.hpp"
+#include "streams.hpp"
 
 namespace bp::python {
 namespace {
@@ -109,6 +109,11 @@ nb::object wrap(HostMemory& memory, nb::handle device) {
 
 }  // namespace
 
+HostCopy::HostCopy(const DeviceObject& device, uint64_t bytes) {
+  const bool is_done_at_once = device.is_inline && current_stream_of(device) == nullptr;
+  if (!is_done_at_once || bytes >= kLargeBytes) release_.emplace();
+}
+
 Copy parse_copy(nb::handle object, const char* function) {
   if (object.is_none()) return Copy::kIfNeeded;
   if (!PyBool_Check(object.ptr())) {
@@ -126,8 +131,7 @@ nb::object tensor_from_values(const Dtype& dtype, std::span<const int64_t> sizes
   const auto bytes = static_cast<uint64_t>(count_elements(sizes)) * dtype.item_bytes;
   bpa_tensor* made = nullptr;
   {
-    std::optional<WithoutGil> release;
-    if (bytes >= kLargeBytes) release.emplace();
+    const HostCopy copy(target, bytes);
     check(bpa_tensor_from_host(target.device.handle(), dtype.code, sizes.data(),
                                static_cast<uint32_t>(sizes.size()), values, bytes, &made));
   }

@@ -8,9 +8,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "gil.hpp"
 #include "tensors.hpp"
 
 namespace bp::python {
@@ -45,10 +47,20 @@ struct HostMemory {
   }
 };
 
+/// While one lives, its thread copies between the host and a device, or between two devices. Where
+/// that waits for a queue, the GIL is given away, whatever the size; else for a large copy alone.
+class HostCopy {
+ public:
+  HostCopy(const DeviceObject& device, uint64_t bytes);
+
+ private:
+  std::optional<WithoutGil> release_;
+};
+
 /// A tensor over that memory where the device computes in host memory, else of a copy.
 nb::object tensor_from_memory(HostMemory memory, nb::handle device, Copy copy,
                               const char* function);
-/// A copy of contiguous values. Gives the GIL away for large ones.
+/// A copy of contiguous values.
 nb::object tensor_from_values(const Dtype& dtype, std::span<const int64_t> sizes,
                               const void* values, nb::handle device);
 

@@ -12,6 +12,7 @@
 #include "asarray.hpp"
 #include "backplane/backplane.hpp"
 #include "gil.hpp"
+#include "host_memory.hpp"
 #include "operands.hpp"
 #include "ops_attributes.hpp"
 #include "ops_table.hpp"
@@ -142,9 +143,14 @@ class OperatorCall {
       encode_number(number, dtype, next);
       next += dtype.item_bytes;
     }
+    const auto byte_count = static_cast<uint64_t>(next - bytes.data());
+    bpa_device* where = has_tensor_ ? nullptr : device().device.handle();
     bpa_tensor* made = nullptr;
-    check(bpa_tensor_from_host(has_tensor_ ? nullptr : device().device.handle(), code, &count, 1,
-                               bytes.data(), static_cast<uint64_t>(next - bytes.data()), &made));
+    {
+      std::optional<HostCopy> copy;
+      if (!has_tensor_) copy.emplace(device(), byte_count);
+      check(bpa_tensor_from_host(where, code, &count, 1, bytes.data(), byte_count, &made));
+    }
     return keep(bp::Tensor::adopt(made));
   }
 
@@ -152,7 +158,10 @@ class OperatorCall {
     const Dtype& dtype = dtype_for(i);
     check_kind(i, kind, dtype);
     bp::Tensor scalar = scalar_for(device(), number, dtype);
-    if (!has_tensor_ && !device().is_inline) scalar = scalar.to(device().device);
+    if (!has_tensor_ && !device().is_inline) {
+      const HostCopy copy(device(), dtype.item_bytes);
+      scalar = scalar.to(device().device);
+    }
     return keep(std::move(scalar));
   }
 

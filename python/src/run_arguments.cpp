@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "asarray.hpp"
+#include "host_memory.hpp"
 #include "runs.hpp"
 #include "scalars.hpp"
 #include "streams.hpp"
@@ -49,7 +50,10 @@ nb::object output_object(SessionObject& session, bpa_tensor* taken) {
   const bp::Tensor left_on_host = bp::Tensor::adopt(taken);
   check(status);
   bpa_tensor* moved = nullptr;
-  check(bpa_tensor_to_device(taken, session.device().device.handle(), &moved));
+  {
+    const HostCopy copy(session.device(), info.bytes);
+    check(bpa_tensor_to_device(taken, session.device().device.handle(), &moved));
+  }
   return make_tensor(moved, session.device_object());
 }
 
@@ -131,6 +135,7 @@ nb::object RunRequest::convert(const SessionIo& io, nb::object given) const {
 
 void RunRequest::read_timeout(nb::handle timeout) {
   constexpr double kMost = 1e9;  // seconds; the library counts nanoseconds
+  if (PyBool_Check(timeout.ptr())) refuse(function_, "timeout", "seconds or None", timeout);
   const double seconds = PyFloat_AsDouble(timeout.ptr());
   if (seconds == -1.0 && PyErr_Occurred() != nullptr) {
     PyErr_Clear();

@@ -94,8 +94,7 @@ nb::object moved_to(nb::handle tensor, nb::handle device) {
   if (target.device.handle() == self.device().device.handle()) return nb::borrow(tensor);
   bpa_tensor* moved = nullptr;
   {
-    std::optional<WithoutGil> release;
-    if (self.is_large()) release.emplace();
+    const HostCopy copy(target.is_inline ? self.device() : target, self.info().bytes);
     check(bpa_tensor_to_device(self.handle(), target.device.handle(), &moved));
   }
   return make_tensor(moved, device);
@@ -140,8 +139,7 @@ static void read_interruptibly(const TensorObject& tensor, void* out_data, uint6
 void read_values(const TensorObject& tensor, void* out_data, uint64_t bytes) {
   tensor.device().check_open();
   if (is_wait_long(tensor.device())) return read_interruptibly(tensor, out_data, bytes);
-  std::optional<WithoutGil> release;
-  if (tensor.is_large()) release.emplace();
+  const HostCopy copy(tensor.device(), bytes);
   check(bpa_tensor_to_host(tensor.handle(), out_data, bytes));
 }
 

@@ -2,6 +2,7 @@
 """Many threads with random calls on the same tensors. PYTHON_TEST_SECONDS says for how long."""
 
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 
 import backplane as bp
+import onnx_models as models
+from conftest import DEVICES
 
 SECONDS = float(os.environ.get("PYTHON_TEST_SECONDS", "3"))
 THREADS = 32
@@ -188,3 +191,80 @@ def test_close_beside_random_calls():
         for thread in threads:
             thread.join(100)
         assert len(ends) == 8 and set(ends) <= {"GONE", "CANCELLED"}, ends
+
+
+# What copies between the host and a device that has a queue: each takes a small tensor of it, and
+# waits until the queue is empty.
+SMALL = np.ones(4, np.float32)
+COPIES = {
+    "array": lambda x: bp.asarray(SMALL, device=x.device),
+    "list": lambda x: bp.asarray([1.0, 2.0], device=x.device),
+    "dlpack": lambda x: bp.from_dlpack(SMALL, device=x.device),
+    "assignment": lambda x: x.__setitem__(slice(0, 2), [1.0, 1.0]),
+    "index": lambda x: x[[1, 2]],
+}
+
+
+def ran_beside(call):
+    """Whether another thread ran during the call. Python itself takes the GIL from no thread."""
+    steps, is_over = [0], threading.Event()
+
+    def count():
+        while not is_over.is_set():
+            steps[0] += 1
+            time.sleep(0.0002)
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    before = steps[0]
+    call()
+    after = steps[0]
+    is_over.set()
+    counter.join(60)
+    return after > before
+
+
+@pytest.fixture
+def no_switches():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("name", [*COPIES, "loads", "submit", "read"])
+@pytest.mark.parametrize("device", [name for name in DEVICES if name != "cpu:0"])
+def test_small_copies_wait_without_the_gil(device, name, no_switches):
+    place = bp.device(device)
+    x, large = bp.asarray(SMALL, device=device), bp.ones((400, 400), device=device)
+    session = bp.load(models.mlp(), device=device)
+    rows = np.ones((2, 8), np.float32)
+    session.submit({"x": rows}).result(60)
+    pickled = pickle.dumps(x)
+    calls = {
+        **{key: lambda key=key: COPIES[key](x) for key in COPIES},
+        "loads": lambda: pickle.loads(pickled),
+        "submit": lambda: session.submit({"x": rows}),
+        "read": lambda: products[-1][0, :4].tolist(),
+    }
+    found, products = [], []
+
+    def try_once():
+        product = large
+        for _ in range(6):
+            product = product @ large
+        products.append(product)
+        found.append(ran_beside(calls[name]))
+
+    def work():  # on the main thread reading is another way, which looks for signals
+        for _ in range(5):
+            try_once()
+            place.sync()
+            if found[-1]:
+                return
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join(60)
+    assert any(found), (name, found)
+    assert x.tolist() == [1, 1, 1, 1]

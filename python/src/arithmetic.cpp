@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "arithmetic.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
 #include "array_api.hpp"
+#include "asarray.hpp"
 #include "backplane/ops.hpp"
 #include "gil.hpp"
 #include "operands.hpp"
@@ -148,10 +150,27 @@ uint32_t comparison_operator(int operation) {
   }
 }
 
+/// By its type: an object may answer any name with something.
+bool is_array_or_nested(PyObject* object) {
+  if (is_plain_nested(object) || PyObject_CheckBuffer(object) != 0) return true;
+  const nb::handle type(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  return nb::hasattr(type, "__array__") || nb::hasattr(type, "__array_interface__");
+}
+
+/// What is no operand. Python would answer == and != by identity, which for an array is a wrong
+/// answer and not an error.
+PyObject* compare_with_stranger(PyObject* a, PyObject* b, int operation) {
+  const bool orders = operation != Py_EQ && operation != Py_NE;
+  if (orders || !is_array_or_nested(is_tensor(a) ? b : a)) return not_implemented();
+  fail(PyExc_TypeError, std::string("unsupported operand type(s) for ") +
+                            (operation == Py_EQ ? "==" : "!=") + ": '" + name_of_type(a) +
+                            "' and '" + name_of_type(b) + "'");
+}
+
 PyObject* compare(PyObject* a, PyObject* b, int operation) {
   return guarded([&]() -> PyObject* {
     Operands operands;
-    if (!Operands::take(a, b, operands)) return not_implemented();
+    if (!Operands::take(a, b, operands)) return compare_with_stranger(a, b, operation);
     const Dtype& dtype = operands.promoted("comparison");
     const bool orders = operation != Py_EQ && operation != Py_NE;
     if (is_complex(dtype.code) && !orders) {
@@ -225,6 +244,22 @@ PyObject* in_place(PyObject* a, PyObject* b) {
   return store_in_place(a, Operator(a, b));
 }
 
+/// Of the tensor's shape: rows that a vector leaves out would be repeated over all of it.
+PyObject* in_place_matmul(PyObject* a, PyObject* b) {
+  PyObject* result = matmul(a, b);
+  if (result == nullptr || result == Py_NotImplemented) return result;
+  return guarded([&]() -> PyObject* {
+    nb::object made = nb::steal(result);
+    const auto expected = tensor_of(a).sizes();
+    const auto found = tensor_of(made).sizes();
+    if (!std::ranges::equal(expected, found)) {
+      fail_invalid("in-place matmul: the result has the shape " + shape_text(found) +
+                   ", and the tensor that is to hold it has " + shape_text(expected));
+    }
+    return store_in_place(a, made.release().ptr());
+  });
+}
+
 PyObject* in_place_power(PyObject* a, PyObject* b, PyObject* modulus) {
   return store_in_place(a, power(a, b, modulus));
 }
@@ -281,7 +316,7 @@ void append_arithmetic_slots(std::vector<PyType_Slot>& slots) {
   append(slots, Py_nb_inplace_true_divide, in_place<true_divide>);
   append(slots, Py_nb_inplace_floor_divide, in_place<arithmetic<BP_OP_FLOOR_DIVIDE>>);
   append(slots, Py_nb_inplace_power, in_place_power);
-  append(slots, Py_nb_inplace_matrix_multiply, in_place<matmul>);
+  append(slots, Py_nb_inplace_matrix_multiply, in_place_matmul);
   append(slots, Py_tp_richcompare, compare);
   append_bitwise(slots);
 }

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import array
 import operator
 
 import numpy as np
@@ -195,6 +196,15 @@ def test_in_place_refuses(device):
     with pytest.raises(ValueError, match="read.only"):
         fixed += 1
     assert x.tolist() == [1, 2] and source.tolist() == [0, 1, 2]
+    m = bp.ones((3, 3), device=device)
+    with pytest.raises(ValueError, match=r"matmul.*shape \(3,\), .* has \(3, 3\)"):
+        m @= bp.ones(3, device=device)  # not repeated over the rows
+    v = bp.ones(3, device=device)
+    with pytest.raises(ValueError, match=r"matmul.*shape \(\), .* has \(3,\)"):
+        v @= v
+    assert m.tolist() == [[1, 1, 1]] * 3 and v.tolist() == [1, 1, 1]
+    with pytest.raises(TypeError, match="operand"):
+        m @= np.ones((3, 3), np.float32)
     f = bp.asarray([1.0], dtype="float32", device=device)
     f += bp.asarray([2.0], dtype="float64", device=device)  # same kind: narrowed
     assert f.dtype is bp.float32 and f.item() == 3
@@ -211,6 +221,11 @@ def test_two_devices_are_named():
         x[...] = y
 
 
+class Lent:
+    def __array__(self, dtype=None, copy=None):
+        return np.ones(2)
+
+
 def test_strangers(device):
     x = bp.ones(2, device=device)
     for other in ("a", None, [1, 2], object(), np.ones(2), np.ones(2, object)):
@@ -218,7 +233,17 @@ def test_strangers(device):
             x + other
         with pytest.raises(TypeError, match="operand|concatenate"):
             other + x
-    assert (x == None) is False and (x != "a") is True  # noqa: E711
+    for stranger in (None, "a", object(), np.ndarray, {}):
+        assert (x == stranger) is False and (stranger == x) is False
+        assert (x != stranger) is True and (stranger != x) is True
+    assert x in [None, "a", x]
+    for other in ([1, 2], (1, 2), range(2), np.ones(2), array.array("d", [1, 2]), Lent()):
+        for call in (operator.eq, operator.ne):
+            with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for [=!]="):
+                call(x, other)
+            with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for [=!]="):
+                call(other, x)
+    assert (x == np.float32(1)).tolist() == [True, True]  # a number
     with pytest.raises(TypeError):
         x < "a"
     with pytest.raises(TypeError):

@@ -95,23 +95,8 @@ std::vector<DeviceObject> list_devices(const std::shared_ptr<RuntimeState>& runt
   return devices;
 }
 
-/// What goes on as a C string must have no end before its end.
-const std::string& without_nul(const std::string& text, const char* where) {
-  if (text.find('\0') != std::string::npos) {
-    fail_invalid(std::string(where) + ": expected no NUL character, found one");
-  }
-  return text;
-}
-
-/// A C string would end at the first NUL.
-void refuse_nul(const std::string& text, const std::string& argument) {
-  if (text.find('\0') == std::string::npos) return;
-  fail_invalid(argument + ": expected no NUL character, found one in '" + text.c_str() + "...'");
-}
-
 DeviceObject find_device(const std::shared_ptr<RuntimeState>& runtime, const std::string& name) {
   refuse_nul(name, "device: argument 'name'");
-  without_nul(name, "the name of a device");
   runtime->check_open();
   return describe(runtime, runtime->runtime().device(name));
 }
@@ -188,9 +173,9 @@ std::shared_ptr<RuntimeState> runtime_from_python(nb::handle plugin_path, nb::ha
         fail(PyExc_TypeError,
              "Runtime: argument 'options': expected names as str, found " + name_of_type(name));
       }
-      const auto text = nb::cast<std::string>(name);
+      const std::string text = c_text(name, "Runtime: argument 'options'");
       made.options[text] = option_text(value, text);
-      refuse_nul(text + made.options[text], "Runtime: argument 'options'");
+      refuse_nul(made.options[text], "Runtime: argument 'options'");
     }
   }
   refuse_nul(made.plugin_path, "Runtime: argument 'plugin_path'");

@@ -86,6 +86,24 @@ std::string name_of_type(nb::handle object) {
   return module == "builtins" ? name : module + "." + name;
 }
 
+void refuse_nul(const std::string& text, const std::string& argument) {
+  if (text.find('\0') == std::string::npos) return;
+  fail_invalid(argument + ": expected no NUL character, found one in '" + text.c_str() + "...'");
+}
+
+std::string c_text(nb::handle text, const std::string& argument) {
+  Py_ssize_t length = 0;
+  const char* characters = PyUnicode_AsUTF8AndSize(text.ptr(), &length);
+  if (characters == nullptr) {
+    PyErr_Clear();
+    fail_invalid(argument + ": expected text that UTF-8 has a form of, found " +
+                 nb::cast<std::string>(nb::repr(text)));
+  }
+  std::string made(characters, static_cast<size_t>(length));
+  refuse_nul(made, argument);
+  return made;
+}
+
 void bind_errors(nb::module_& module) {
   nb::object errors = nb::module_::import_("backplane._errors");
   g_error = nb::object(errors.attr("Error")).release().ptr();

@@ -53,6 +53,11 @@ auto guarded_number(Body body) noexcept -> decltype(body()) {
 /// "float", "numpy.ndarray": how words name the type of an argument.
 std::string name_of_type(nb::handle object);
 
+/// Throws INVALID_ARGUMENT, naming `argument`: a C string would end at the first NUL.
+void refuse_nul(const std::string& text, const std::string& argument);
+/// A str that goes on as a C string. Throws INVALID_ARGUMENT, naming `argument`, where it cannot.
+std::string c_text(nb::handle text, const std::string& argument);
+
 void bind_errors(nb::module_& module);
 
 }  // namespace bp::python

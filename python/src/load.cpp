@@ -22,7 +22,13 @@ int64_t parse_integer(nb::handle object, const std::string& argument, const char
     refuse(argument, expected, object);
   }
   const Py_ssize_t value = PyNumber_AsSsize_t(object.ptr(), PyExc_OverflowError);
-  if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+  if (value == -1 && PyErr_Occurred() != nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) throw nb::python_error();
+    PyErr_Clear();
+    fail(PyExc_OverflowError, "load: argument '" + argument +
+                                  "': expected an int that 64 bits hold, found one that they "
+                                  "cannot");
+  }
   return value;
 }
 
@@ -153,7 +159,7 @@ void read_dims(nb::handle given, LoadCall& call) {
   if (!nb::isinstance<nb::dict>(given)) refuse("dims", "a dict of names and sizes", given);
   for (auto [name, size] : nb::borrow<nb::dict>(given)) {
     if (!nb::isinstance<nb::str>(name)) refuse("dims", "names of type str", name);
-    read_dim(nb::cast<std::string>(name), size, call);
+    read_dim(c_text(name, "load: argument 'dims'"), size, call);
   }
   for (const std::string& name : call.names) call.name_texts.push_back(name.c_str());
   for (const std::string& name : call.range_names) call.range_name_texts.push_back(name.c_str());

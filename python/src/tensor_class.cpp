@@ -78,6 +78,9 @@ void bind_methods(TensorClass& bound) {
       .def(
           "astype",
           [](nb::handle_t<TensorObject> self, nb::handle dtype, nb::handle copy) {
+            if (dtype.is_none()) {
+              fail(PyExc_TypeError, "astype: argument 'dtype': expected a dtype, found NoneType");
+            }
             AsarrayArgs args{"astype", parse_dtype(dtype, "astype"), {}, Copy::kIfNeeded};
             if (nb::cast<bool>(copy)) args.copy = Copy::kAlways;
             return as_tensor(self, args);

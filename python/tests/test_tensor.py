@@ -143,6 +143,8 @@ def test_copies(device):
 def test_astype(device):
     x = bp.asarray([-1.5, 2.7, 300.0], device=device)
     assert x.astype("int32").tolist() == [-1, 2, 300]
+    with pytest.raises(TypeError, match="astype: argument 'dtype': .*NoneType"):
+        x.astype(None)
     assert x.astype(bp.uint8).tolist() == [0, 2, 255]  # saturates
     assert x.astype(bool).tolist() == [True, True, True]
     assert x.astype("complex64").tolist() == [-1.5, complex(x[1].item()), 300]

@@ -13,6 +13,7 @@ import threading
 import weakref
 
 from . import _core
+from ._logging import tell_unraisable
 
 
 class _Pending:
@@ -66,22 +67,44 @@ class RunFuture(concurrent.futures.Future):
         return is_cancelled
 
 
+def _is_open(future):
+    """Whether the future still takes a result. One that was cancelled tells who waits for it."""
+    if future.running():  # somebody else said so
+        return True
+    if future.done() and not future.cancelled():  # somebody else settled it
+        return False
+    try:
+        return future.set_running_or_notify_cancel()
+    except RuntimeError:  # somebody else did either meanwhile
+        return future.running()
+
+
+def _bring_result(run, future):
+    """Raises nothing, whatever is done to the future: the others wait for the same thread."""
+    try:
+        if _is_open(future):
+            _settle(run, future)
+    except concurrent.futures.InvalidStateError:  # somebody else settled it meanwhile
+        pass
+    except BaseException as error:  # of a callback
+        tell_unraisable(error)
+
+
 def _bring_results(pending):
     while True:
         pending.queue.wait()
         for run, future in pending.take():
-            if future.set_running_or_notify_cancel():
-                _settle(run, future)
+            _bring_result(run, future)
         run = future = None  # kept by nobody while this waits
 
 
 class _Futures:
-    """Its thread starts with the first run."""
+    """Its thread starts with the first run, and again if it ended."""
 
     def __init__(self):
         self._lock = threading.Lock()
         self._pending = None
-        self._is_watched = False
+        self._thread = None
 
     def start(self, session, inputs, options, future):
         with self._lock:
@@ -89,14 +112,15 @@ class _Futures:
                 self._pending = _Pending()
         run = self._pending.start(session, "submit", inputs, options, future)
         with self._lock:
-            if not self._is_watched:
-                self._is_watched = True
-                threading.Thread(
+            if self._thread is None or not self._thread.is_alive():
+                thread = threading.Thread(
                     target=_bring_results,
                     args=(self._pending,),
                     name="backplane-futures",
                     daemon=True,
-                ).start()
+                )
+                thread.start()
+                self._thread = thread
         return run
 
 
@@ -112,7 +136,11 @@ def submit(session, inputs, options):
 
 # --- Awaits ----------------------------------------------------------------------------------
 
-_by_loop = weakref.WeakKeyDictionary()
+# References to what each loop's reader keeps. That leads to the loop by way of its futures: if it
+# were kept here, a loop whose runs have not ended would never be freed.
+_by_loop: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[_Pending]]" = (
+    weakref.WeakKeyDictionary()
+)
 _by_loop_lock = threading.Lock()
 
 
@@ -135,10 +163,12 @@ def _read(pending):
 
 def _pending_of(loop):
     with _by_loop_lock:
-        pending = _by_loop.get(loop)
+        known = _by_loop.get(loop)
+        pending = None if known is None else known()
         if pending is None:
-            pending = _by_loop[loop] = _Pending()
+            pending = _Pending()
             loop.add_reader(pending.queue.fileno(), _read, pending)
+            _by_loop[loop] = weakref.ref(pending)
         return pending
 
 

@@ -40,6 +40,21 @@ def _write(level, line):
             pass
 
 
+class _Unraisable:
+    """Python itself calls sys.unraisablehook, and bears a hook that fails."""
+
+    def __init__(self, error):
+        self._error = error
+
+    def __del__(self):
+        raise self._error
+
+
+def tell_unraisable(error):
+    """What a thread that must go on cannot raise goes to sys.unraisablehook."""
+    _Unraisable(error)
+
+
 def wanted_level():
     """What BACKPLANE_LOG is to be for a Runtime that is made now, as the program's ``logging`` has
     it. None: the user says it, or the program does not use logging."""
@@ -76,3 +91,5 @@ def _tell_for_ever():
                 tell(level, line)
             except Exception as error:  # of a handler or filter of the program's
                 _write(1, f"the log's handler failed with {error!r} for: {line}")
+            except BaseException as error:  # SystemExit would end this thread
+                tell_unraisable(error)

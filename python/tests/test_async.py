@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 import concurrent.futures
+import ctypes
 import gc
 import os
 import random
+import sys
 import threading
 import weakref
 
@@ -18,10 +20,16 @@ COUNT = 2000
 LIMIT = 60
 
 
-def long_run(device):
-    """A session whose run takes a few tenths of a second, and its input."""
+def long_run(device, size=64):
+    """A session whose run takes many milliseconds, and its input."""
     session = bp.load(models.powers(COUNT), device=device)
-    return session, {"x": bp.asarray(models.shift(64), device=device)}
+    return session, {"x": bp.asarray(models.shift(size), device=device)}
+
+
+def stopped_size(device):
+    """Of a run that cannot end before it is stopped. A queued device has many operators in its
+    queue by the time it is told."""
+    return 256 if device == "cpu:0" else 64
 
 
 def descriptors():
@@ -85,13 +93,14 @@ def test_errors_arrive(device):
     with pytest.raises(bp.InvalidArgumentError) as awaited:
         asyncio.run(wait())
     assert str(awaited.value) == str(direct.value)
-    session, inputs = long_run(device)
+    session, inputs = long_run(device, stopped_size(device))
     assert isinstance(session.submit(inputs, timeout=0.02).exception(LIMIT), TimeoutError)
 
 
 def test_future_cancels_its_run(device):
-    session, inputs = long_run(device)
-    out = bp.empty((64, 64), device=device)
+    size = stopped_size(device)
+    session, inputs = long_run(device, size)
+    out = bp.empty((size, size), device=device)
     launches = bp.device(device).counters["launch_count"]
     futures = [session.submit(inputs, out={"y": out}), *(session.submit(inputs) for _ in range(9))]
     for future in futures:
@@ -145,6 +154,58 @@ def test_a_callback_that_raises_is_told_and_ends_nothing(caplog):
     assert "a callback's own error" in caplog.text
 
 
+@pytest.fixture
+def unraisable(monkeypatch):
+    """The types of what sys.unraisablehook was told."""
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: told.append(args.exc_type))
+    return told
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_a_callback_that_raises_what_ends_threads_ends_nothing(kind, unraisable):
+    session, inputs = long_run("cpu:0")
+    called = threading.Event()
+
+    def fail(future):
+        called.set()
+        raise kind()
+
+    future = session.submit(inputs)
+    future.add_done_callback(fail)
+    beside = session.submit(inputs)
+    assert called.wait(LIMIT) and beside.result(LIMIT)["y"].shape == (64, 64)
+    assert session.submit({"x": models.shift(3)}).result(LIMIT)["y"].shape == (3, 3)
+    assert unraisable == [kind]
+
+
+def test_a_future_that_somebody_else_settles_ends_nothing(unraisable):
+    session, inputs = long_run("cpu:0")
+    settled, failed, running, notified = (session.submit(inputs) for _ in range(4))
+    settled.set_result(3)
+    failed.set_exception(KeyError("mine"))
+    assert running.set_running_or_notify_cancel()
+    assert notified.cancel() and not notified.set_running_or_notify_cancel()
+    assert session.submit({"x": models.shift(3)}).result(LIMIT)["y"].shape == (3, 3)
+    assert settled.result(LIMIT) == 3 and isinstance(failed.exception(LIMIT), KeyError)
+    expected = models.shift_power(64, COUNT + 1)
+    assert (running.result(LIMIT)["y"].numpy() == expected).all()
+    assert notified.cancelled() and unraisable == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_ended_is_replaced():
+    session = bp.load(models.relu())
+    assert session.submit({"x": [1.0]}).result(LIMIT)["y"].tolist() == [1]
+    [thread] = [t for t in threading.enumerate() if t.name == "backplane-futures"]
+    end = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    assert end(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit)) == 1
+    session.submit({"x": [1.0]})  # wakes it
+    thread.join(LIMIT)
+    assert not thread.is_alive()
+    assert session.submit({"x": [2.0]}).result(LIMIT)["y"].tolist() == [2]
+
+
 # --- Awaits ----------------------------------------------------------------------------------
 
 
@@ -182,8 +243,9 @@ def test_the_loop_goes_on_meanwhile(device):
 
 
 def test_task_cancels_its_run(device):
-    session, inputs = long_run(device)
-    out = bp.empty((64, 64), device=device)
+    size = stopped_size(device)
+    session, inputs = long_run(device, size)
+    out = bp.empty((size, size), device=device)
 
     async def main():
         for _ in range(3):
@@ -195,7 +257,7 @@ def test_task_cancels_its_run(device):
             # The run has ended: nothing else may bind `out` before that.
             small = bp.load(models.powers(1), device=device)
             found = await small.run_async({"x": inputs["x"]}, out={"y": out})
-            assert (found["y"].numpy() == models.shift_power(64, 2)).all()
+            assert (found["y"].numpy() == models.shift_power(size, 2)).all()
         with pytest.raises((asyncio.TimeoutError, TimeoutError)):
             await asyncio.wait_for(session.run_async(inputs), 0.02)
         token = bp.Cancel()
@@ -263,6 +325,35 @@ def test_a_loop_that_ends_first():
     del loop, task
     gc.collect()
     assert session.submit({"x": models.shift(2)}).result(LIMIT)["y"].shape == (2, 2)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_loops_that_end_before_their_runs_are_freed(is_closed):
+    session, inputs = long_run("cpu:0", stopped_size("cpu:0"))
+    token = bp.Cancel()
+    gc.collect()
+    before = descriptors()
+    loops = []
+    for _ in range(10):
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(lambda *_: None)  # of the task that is destroyed
+        task = loop.create_task(session.run_async(inputs, cancel=token))
+        loop.run_until_complete(asyncio.sleep(0))
+        assert not task.done()
+        if is_closed:
+            loop.close()
+        loops.append(weakref.ref(loop))
+        del loop, task
+    gc.collect()
+    assert [loop() for loop in loops] == [None] * 10
+    token.request()
+    small = {"x": models.shift(3)}
+    for _ in range(1000):  # until the last run let go of its queue
+        if descriptors() <= before + 1:
+            break
+        assert session.submit(small).result(LIMIT)["y"].shape == (3, 3)
+    assert descriptors() <= before + 1
 
 
 # --- Processes -------------------------------------------------------------------------------

@@ -123,6 +123,24 @@ time.sleep(0.1)
     assert err[1].startswith(begin)
 
 
+@pytest.mark.parametrize("kind", ["SystemExit", "KeyboardInterrupt"])
+def test_a_handler_that_raises_what_ends_threads_is_told_once_each(kind):
+    out, err = run(
+        f"""
+import logging
+class Handler(logging.Handler):
+    def emit(self, record):
+        print("one", flush=True)
+        raise {kind}("mine")
+sys.unraisablehook = lambda args: print("told", args.exc_type.__name__, flush=True)
+logging.getLogger("backplane").addHandler(Handler())
+make()
+make()
+"""
+    )
+    assert (out, err) == (["one", f"told {kind}"] * 2, [])
+
+
 def test_a_handler_that_waits_for_its_caller_holds_nobody_up():
     out, err = run(
         """

@@ -14,7 +14,6 @@ import pytest
 
 import backplane as bp
 import onnx_models as models
-from conftest import DEVICES
 
 SECONDS = float(os.environ.get("PYTHON_TEST_SECONDS", "3"))
 THREADS = 32
@@ -233,7 +232,7 @@ def no_switches():
 
 
 @pytest.mark.parametrize("name", [*COPIES, "loads", "submit", "read"])
-@pytest.mark.parametrize("device", [name for name in DEVICES if name != "cpu:0"])
+@pytest.mark.parametrize("device", [d.name for d in bp.devices() if d.name != "cpu:0"])
 def test_small_copies_wait_without_the_gil(device, name, no_switches):
     place = bp.device(device)
     x, large = bp.asarray(SMALL, device=device), bp.ones((400, 400), device=device)

@@ -270,15 +270,16 @@ bpa_status bpa_session_run_async(bpa_session* session, const bpa_run_args* args,
     auto run = std::make_shared<bp::AsyncRun>();
     BP_TRY(bp::read_request(*found, args, &run->request));
     if (callback == nullptr) return bp::bad_argument("callback", "is NULL");
+    bp::WorkerPool::IsStopped is_stopped;
+    if (run->request.is_stoppable) {
+      is_stopped = [run] { return run->request.control.is_stopped(); };
+    }
     run->request.is_stoppable = true;  // so that its work is over when the callback is called
     run->callback = callback;
     run->user = user;
     run->outputs.resize(found->session->outputs().size());
     bp::Runtime& runtime = found->session->runtime();
     BP_TRY(runtime.check_open());
-    const bool may_stop = run->request.control.may_stop();
-    bp::WorkerPool::IsStopped is_stopped;
-    if (may_stop) is_stopped = [run] { return run->request.control.is_stopped(); };
     return runtime.workers().submit([run](bool begin) { run->finish(begin); },
                                     std::move(is_stopped));
   });

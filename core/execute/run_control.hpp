@@ -32,8 +32,7 @@ struct RunControl {
   /// with all its work, which is waited for. On the run's thread.
   std::function<void(std::string_view kernel, std::chrono::nanoseconds)> on_step = {};
 
-  /// Somebody may ask the run to stop, or its time may be over.
-  bool may_stop() const { return cancelled != nullptr || deadline != Clock::time_point::max(); }
+  /// Somebody asked, or the time is over.
   bool is_stopped() const {
     return (cancelled != nullptr && cancelled->load(std::memory_order_acquire)) ||
            Clock::now() >= deadline;

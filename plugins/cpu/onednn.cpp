@@ -4,6 +4,7 @@
 #include "onednn.hpp"
 
 #include <array>
+#include <atomic>
 #include <utility>
 
 #include "backplane/sdk/exit_gate.hpp"
@@ -261,6 +262,20 @@ const DnnlProgram::Arg& DnnlProgram::arg_of(int tensor) const {
   throw sdk::Failure{BP_INTERNAL, "no step reads tensor " + std::to_string(tensor)};
 }
 
+namespace {
+
+/// The products of oneDNN make their code, a static, where they first run with such sizes. What
+/// sizes choose is not known here: hence each program's first run, up to a number that bounds the
+/// list of exit handlers.
+void watch_first_run() {
+  constexpr int kMostRuns = 4096;
+  static std::atomic<int> count{0};
+  if (count.load() >= kMostRuns) return;
+  sdk::ExitGate::watch("run " + std::to_string(count.fetch_add(1)));
+}
+
+}  // namespace
+
 DnnlRun::DnnlRun(dnnl_engine* engine, const DnnlProgram& program) {
   for (const DnnlProgram::Step& step : program.steps()) {
     std::vector<dnnl_exec_arg_t> args;
@@ -288,6 +303,8 @@ dnnl_status_t DnnlRun::execute(dnnl_stream* stream, void* const* addresses, std:
         step.primitive, stream, static_cast<int>(step.args.size()), step.args.data());
     if (status != dnnl_success) return status;
   }
+  if (!has_run_) watch_first_run();
+  has_run_ = true;
   return dnnl_stream_wait(stream);
 }
 

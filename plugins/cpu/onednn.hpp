@@ -140,6 +140,7 @@ class DnnlRun {
   };
   std::vector<Binding> bindings_;
   std::vector<Step> steps_;
+  bool has_run_ = false;
 };
 
 /// A constant input that launches take in the layouts that oneDNN likes best.

@@ -63,6 +63,21 @@ def test_daemon_threads_in_the_library(call):
     assert python(BUSY.format(call=call)) == (0, "", "")
 
 
+def test_daemon_thread_in_a_product_while_numpy_holds_memory():
+    """Lent memory keeps the Runtime open: exit() itself waits for the one within the kernel."""
+    code = """
+square = bp.ones((1500, 1500))
+kept, began = (square @ square).numpy(), threading.Event()
+def work():
+    began.set()
+    while True: square @ square
+threading.Thread(target=work, daemon=True).start()
+began.wait(60)
+time.sleep(0.05)
+"""
+    assert python(code) == (0, "", "")
+
+
 def test_daemon_threads_while_python_ends_others():
     """Python code in C++ code is where Python unwinds threads: many, and finalization is long."""
     code = BUSY.format(call="repr(x); bp.asarray(Slow()); x.numpy()")

@@ -15,10 +15,10 @@ constinit thread_local CurrentStream* t_current_stream = nullptr;
 
 namespace {
 
-nb::object make_stream(nb::object device, Stream stream) {
+nb::object make_stream(nb::object device, Stream stream, bool is_default = false) {
   const nb::handle type = nb::type<StreamObject>();
   nb::object made = nb::inst_alloc(type);
-  new (nb::inst_ptr<void>(made)) StreamObject(std::move(device), std::move(stream));
+  new (nb::inst_ptr<void>(made)) StreamObject(std::move(device), std::move(stream), is_default);
   nb::inst_mark_ready(made);
   return made;
 }
@@ -90,7 +90,20 @@ nb::object current_stream(nb::handle device) {
   for (CurrentStream* at = t_current_stream; at != nullptr; at = at->outer) {
     if (at->device == target.device.handle()) return nb::borrow(at->object);
   }
-  return make_stream(owner, Stream::default_of(target.device));
+  return make_stream(owner, Stream::default_of(target.device), true);
+}
+
+bool is_same(const StreamObject& self, nb::handle other) {
+  if (!nb::isinstance<StreamObject>(other)) return false;
+  const auto& stream = *nb::inst_ptr<StreamObject>(other);
+  return &stream == &self ||
+         (stream.is_default && self.is_default &&
+          stream.device_object().device.handle() == self.device_object().device.handle());
+}
+
+Py_hash_t hash_of(const StreamObject& self) {
+  if (self.is_default) return nb::hash(self.device);
+  return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(&self) >> 4 & 0x7fffffff);
 }
 
 uint32_t access_of(bool write) { return write ? BPA_ACCESS_WRITE_BIT : BPA_ACCESS_READ_BIT; }
@@ -169,6 +182,8 @@ void bind_streams(nb::module_& module) {
            "What the caller enqueues on the native queue from now on waits for the tensor.")
       .def("release", &release, nb::arg("tensor"), nb::kw_only(), nb::arg("write") = false,
            "Who uses the tensor from now on waits for what the caller has enqueued.")
+      .def("__eq__", &is_same)
+      .def("__hash__", &hash_of)
       .def("__enter__", &enter)
       .def("__exit__", [](nb::handle_t<StreamObject> self, nb::args) { leave(self); })
       .def("__repr__", &describe);

@@ -14,8 +14,8 @@ namespace bp::python {
 
 /// Backs the Python class Stream.
 struct StreamObject {
-  StreamObject(nb::object its_device, Stream its_stream)
-      : device(std::move(its_device)), stream(std::move(its_stream)) {}
+  StreamObject(nb::object its_device, Stream its_stream, bool is_the_default)
+      : device(std::move(its_device)), stream(std::move(its_stream)), is_default(is_the_default) {}
   StreamObject(const StreamObject&) = delete;
   StreamObject& operator=(const StreamObject&) = delete;
   ~StreamObject();  // gives the GIL away: a release waits for the stream's work
@@ -25,6 +25,7 @@ struct StreamObject {
 
   nb::object device;
   Stream stream;
+  bool is_default;  // of the device: a handle of its own each time, and one stream
 };
 
 /// One `with stream:` that is not over, of this thread.

@@ -126,6 +126,16 @@ def test_current_stream(device):
     second.__exit__(None, None, None)
 
 
+def test_equality(device):
+    stream, other = bp.device(device).new_stream(), bp.device(device).new_stream()
+    assert stream == stream and stream != other and stream != bp.current_stream(device)
+    assert bp.current_stream(device) == bp.current_stream(device)
+    assert bp.current_stream("cpu:0") != bp.current_stream("npu:0") and stream != 1
+    assert len({stream, other, bp.current_stream(device), bp.current_stream(device)}) == 3
+    with stream:
+        assert bp.current_stream(device) is stream
+
+
 def test_one_per_device():
     streams = {d.name: d.new_stream() for d in bp.devices()}
     names = list(streams)

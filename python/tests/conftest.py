@@ -9,6 +9,8 @@ import pytest
 
 import backplane as bp
 
+pytest_plugins = ["cases_report"]  # --report FOLDER
+
 # Those that every build has; xpu needs an OpenCL driver.
 EXPECTED = ("cpu:0", "npu:0")
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests of this folder with the first of several interpreters that has what they need.
 
-run.py PYTHON...    Exit code 77, and a line that says why, where none of them has it.
+run.py PYTHON... [-- OPTION...]    The options are pytest's. Exit code 77, and a line that says why,
+where none of the interpreters has it.
 """
 
 import pathlib
@@ -20,11 +21,12 @@ def reason_against(python):
 
 def main():
     folder = pathlib.Path(__file__).resolve().parent
-    for python in sys.argv[1:]:
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    for python in sys.argv[1:end]:
         reason = reason_against(python)
         if reason is None:
             command = [python, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
-            return subprocess.run(command).returncode
+            return subprocess.run([*command, *sys.argv[end + 1 :]]).returncode
         print(f"NOT RUN with {python}: {reason}")
     print("next: ./dev models")
     return 77

@@ -239,10 +239,7 @@ Status check_redistribute_args(const Mesh& mesh, const RedistributeArgs& args) {
     return Status(BP_INVALID_ARGUMENT, "redistribute: " + what);
   };
   if (!args.tensor) return refuse("tensor is missing");
-  const bool has_negative =
-      std::any_of(args.sizes.begin(), args.sizes.end(), [](int64_t size) { return size < 0; });
-  const auto product = checked_product(args.sizes);
-  if (has_negative || !product || *product > INT64_MAX / 16) {
+  if (!checked_element_count(args.sizes)) {
     return refuse("sizes " + numbers_text(args.sizes) + " are negative or too large together");
   }
   BP_TRY(check_placements("from", args.from, axes, args.sizes).with_prefix("redistribute"));

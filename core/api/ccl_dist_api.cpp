@@ -86,10 +86,7 @@ Result<Dims> read_whole_sizes(const int64_t* sizes, uint32_t rank, const std::st
   }
   if (rank > 0) BP_TRY(check_pointer(sizes, place + "sizes"));
   const Dims dims(std::span<const int64_t>(sizes, rank));
-  const bool has_negative =
-      std::any_of(dims.begin(), dims.end(), [](int64_t size) { return size < 0; });
-  const auto product = checked_product(dims);
-  if (has_negative || !product || *product > INT64_MAX / 16) {
+  if (!checked_element_count(dims)) {
     return bad_argument(place + "sizes",
                         "are " + numbers_text(dims) + ": negative or too large together");
   }

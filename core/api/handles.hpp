@@ -181,11 +181,13 @@ inline bpa_device* to_handle(const Device* device) {
   return device != nullptr ? static_cast<bpa_device*>(device->handle()) : nullptr;
 }
 
-/// Keeps the words for bpa_last_error and answers the code.
+/// Keeps the words for bpa_last_error and the operator for bpa_last_error_op, and answers the code.
 bpa_status set_last_error(const Status& status);
-bpa_status set_last_error(bpa_status code, const char* words) noexcept;
+bpa_status set_last_error(bpa_status code, const char* words, const char* op) noexcept;
 inline constexpr size_t kLastErrorBytes = 4096;  // longer words are cut
+inline constexpr size_t kLastErrorOpBytes = 64;  // longer names too
 const char* last_error_text();
+const char* last_error_op();
 
 /// Hands the lines of an API call to the sink, whose own calls leave the last error as it is.
 void deliver_lines(LogScope* lines) noexcept;

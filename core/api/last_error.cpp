@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last error of each thread. Its words lie on the heap: thread-local variables of this library
+// The last error of each thread. Its texts lie on the heap: thread-local variables of this library
 // are reached at fixed places of a thread, of which a process has few left when the library is
 // loaded late, so that all of them together take no more than a few words.
 #include <cstring>
@@ -16,6 +16,7 @@ namespace {
 /// thread that ends leaves it to another one.
 struct LastError {
   char text[kLastErrorBytes] = {};
+  char op[kLastErrorOpBytes] = {};
   LastError* next_unused = nullptr;
 };
 
@@ -59,13 +60,19 @@ LastError* own_last_error() {
   return last_error;
 }
 
+template <size_t N>
+void keep_text(const char* given, char (&out_text)[N]) {
+  const std::string_view kept = utf8_prefix(given, N - 1);
+  std::memcpy(out_text, kept.data(), kept.size());
+  out_text[kept.size()] = '\0';
+}
+
 }  // namespace
 
-bpa_status set_last_error(bpa_status code, const char* words) noexcept {
+bpa_status set_last_error(bpa_status code, const char* words, const char* op) noexcept {
   if (LastError* error = own_last_error(); error != nullptr) {
-    const std::string_view kept = utf8_prefix(words, kLastErrorBytes - 1);
-    std::memcpy(error->text, kept.data(), kept.size());
-    error->text[kept.size()] = '\0';
+    keep_text(words, error->text);
+    keep_text(op, error->op);
   } else {
     words_without_room = bpa_status_name(code);
   }
@@ -73,23 +80,28 @@ bpa_status set_last_error(bpa_status code, const char* words) noexcept {
 }
 
 bpa_status set_last_error(const Status& status) {
-  return set_last_error(status.code(), status.message().c_str());
+  return set_last_error(status.code(), status.message().c_str(), status.op().c_str());
 }
 
 const char* last_error_text() {
   return last_error != nullptr ? last_error->text : words_without_room;
 }
 
+const char* last_error_op() { return last_error != nullptr ? last_error->op : ""; }
+
 void deliver_lines(LogScope* lines) noexcept {
   if (last_error == nullptr) {
     lines->deliver();
-    if (last_error != nullptr) last_error->text[0] = '\0';
+    if (last_error != nullptr) last_error->text[0] = last_error->op[0] = '\0';
     return;
   }
   char words[kLastErrorBytes];
+  char op[kLastErrorOpBytes];
   std::memcpy(words, last_error->text, sizeof(words));
+  std::memcpy(op, last_error->op, sizeof(op));
   lines->deliver();
   std::memcpy(last_error->text, words, sizeof(words));
+  std::memcpy(last_error->op, op, sizeof(op));
 }
 
 bpa_status ApiScope::fail(const Status& status) const {

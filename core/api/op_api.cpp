@@ -64,17 +64,21 @@ struct OpCall {
                   "no input is on a device, and no runtime is given; move an input to a device "
                   "first, or give a runtime");
   }
-  if (asked.runtime != nullptr) BP_TRY(check_runtime(*runtime, inputs));
   const auto op = runtime->registry().find_by_source_id(asked.op_id);
   if (!op) [[unlikely]] {
     return bad_argument("op_id", "is " + std::to_string(asked.op_id) + ", which is no operator");
   }
   const OpSchema& schema = runtime->registry().schema(*op);
+  if (asked.runtime != nullptr) {
+    if (Status status = check_runtime(*runtime, inputs); !status.ok()) [[unlikely]]
+      return status.with_op(schema.name);
+  }
   const size_t expected = schema.outputs.size();
   // Where the number depends on attributes, the call checks both.
   if (out_outputs.size() != expected && !schema.counts_outputs()) [[unlikely]] {
     return bad_argument("output_count", "is " + std::to_string(out_outputs.size()) + ", expected " +
-                                            std::to_string(expected));
+                                            std::to_string(expected))
+        .with_op(schema.name);
   }
   const CallArgs args{.op = *op,
                       .inputs = inputs,

@@ -198,12 +198,16 @@ struct AsyncRun {
   std::vector<bpa_tensor*> outputs;
 
   void finish(bool begin) noexcept {
-    // A copy, since the callback may make errors of its own; on the stack, since it must not fail.
+    // Copies, since the callback may make errors of its own; on the stack, since it must not fail.
     std::array<char, kLastErrorBytes> message{};
-    const bpa_status code = run(begin, message);
+    std::array<char, kLastErrorOpBytes> op{};
+    const bpa_status code = run(begin, message, op);
     // In no scope: calls from the callback are the outermost on this thread, and it may exit().
     const Status called = contain([&] {
-      if (!forked()) callback(user, code, message.data(), outputs.data(), outputs.size());
+      if (forked()) return;
+      // What ended with the run may have made errors, too.
+      if (code != BP_OK) set_last_error(code, message.data(), op.data());
+      callback(user, code, message.data(), outputs.data(), outputs.size());
     });
     const ApiScope scope;  // these may be the last owners of the Runtime, which logs as it closes
     report_throw("a run's callback", called);
@@ -212,7 +216,7 @@ struct AsyncRun {
   }
 
  private:
-  bpa_status run(bool begin, std::span<char> message) noexcept {
+  bpa_status run(bool begin, std::span<char> message, std::span<char> op) noexcept {
     const ApiScope scope;
     const bpa_status code = guarded([&]() -> Status {
       Status status(BP_GONE, "");
@@ -221,7 +225,10 @@ struct AsyncRun {
       if (status.code() != BP_GONE) return status;
       return Status(BP_CANCELLED, "the Runtime was closed before the run ended");
     });
-    if (code != BP_OK) std::snprintf(message.data(), message.size(), "%s", last_error_text());
+    if (code != BP_OK) {
+      std::snprintf(message.data(), message.size(), "%s", last_error_text());
+      std::snprintf(op.data(), op.size(), "%s", last_error_op());
+    }
     request.bound.clear();
     request.inputs.clear();
     return code;

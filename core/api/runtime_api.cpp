@@ -90,6 +90,8 @@ const char* bpa_version(void) { return BACKPLANE_VERSION; }
 
 const char* bpa_last_error(void) { return bp::last_error_text(); }
 
+const char* bpa_last_error_op(void) { return bp::last_error_op(); }
+
 const char* bpa_status_name(bpa_status status) { return bp::status_name(status).data(); }
 
 void bpa_log_set_sink(bpa_log_sink sink, void* user) {

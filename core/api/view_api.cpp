@@ -15,12 +15,6 @@ struct ViewRequest {
   int64_t offset = 0;
 };
 
-/// As many elements as a tensor has at most: then their bytes can be counted.
-bool is_countable(const Dims& sizes) {
-  const auto count = checked_element_count(sizes);
-  return count && *count <= INT64_MAX / 16;
-}
-
 Result<ViewRequest> read_view(const int64_t* sizes, const int64_t* strides, uint32_t rank,
                               int64_t offset) {
   if (rank > BP_MAX_RANK) {
@@ -29,8 +23,7 @@ Result<ViewRequest> read_view(const int64_t* sizes, const int64_t* strides, uint
   }
   if (rank > 0) BP_TRY(check_pointer(sizes, "sizes"));
   ViewRequest view{Dims(std::span(sizes, rank)), {}, offset};
-  const bool is_negative = std::ranges::any_of(view.sizes, [](int64_t size) { return size < 0; });
-  if (is_negative || !is_countable(view.sizes)) {
+  if (!checked_element_count(view.sizes)) {
     return bad_argument("sizes",
                         "are " + numbers_text(view.sizes) + ": negative or too large together");
   }
@@ -85,7 +78,7 @@ Result<ViewRequest> divided(const Tensor& base, int64_t parts) {
     return bad_argument("tensor", "is " + base.describe() + ": no dimension is left for the parts");
   }
   view.sizes.push_back(parts);
-  if (!is_countable(view.sizes)) {
+  if (!checked_element_count(view.sizes)) {
     return bad_argument("tensor", "is " + base.describe() + ": too many parts together");
   }
   view.strides = contiguous_strides(view.sizes);

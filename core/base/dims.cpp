@@ -23,7 +23,7 @@ std::optional<int64_t> checked_product(std::span<const int64_t> sizes) {
   for (int64_t size : sizes) {
     if (size <= 0) continue;
     const auto next = checked_mul(product, size);
-    if (!next) return std::nullopt;
+    if (!next || *next > kMostElements) return std::nullopt;
     product = *next;
   }
   return product;

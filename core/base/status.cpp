@@ -11,6 +11,14 @@
 #include "core/base/foreign_text.hpp"
 
 namespace bp {
+namespace {
+
+const std::string& no_text() {
+  static const std::string empty;
+  return empty;
+}
+
+}  // namespace
 
 bp_status known_status(bp_status code) {
   return code >= BP_OK && code <= BP_INTERNAL ? code : BP_INTERNAL;
@@ -106,10 +114,9 @@ Status status_of_exception() noexcept {
   }
 }
 
-const std::string& Status::message() const {
-  static const std::string empty;
-  return error_ != nullptr ? error_->message : empty;
-}
+const std::string& Status::message() const { return ok() ? no_text() : error_->message; }
+
+const std::string& Status::op() const { return ok() ? no_text() : error_->op; }
 
 std::string Status::to_string() const {
   if (ok()) return "OK";
@@ -119,7 +126,19 @@ std::string Status::to_string() const {
 Status Status::with_prefix(std::string_view prefix) const {
   if (ok()) return *this;
   const std::string front = std::string(prefix) + ": ";
-  return error_->message.starts_with(front) ? *this : Status(code(), front + error_->message);
+  if (error_->message.starts_with(front)) return *this;
+  return Status(code(), front + error_->message).with_op(error_->op);
+}
+
+Status Status::with_op(std::string_view name) const noexcept {
+  if (ok() || name.empty() || !error_->op.empty()) return *this;
+  Status named;
+  try {
+    named.error_ = new Error{error_->code, error_->message, std::string(name)};
+  } catch (const std::bad_alloc&) {
+    return *this;
+  }
+  return named;
 }
 
 }  // namespace bp

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors inside the core: a code from the ABI, and words. A success carries nothing and costs one
-// pointer compare: every function on the way of a call answers one. Words say what failed, what was
-// expected, what was found and what to do next.
+// Errors inside the core: a code from the ABI, words, and the operator that failed, where one did.
+// A success carries nothing and costs one pointer compare: every function on the way of a call
+// answers one. Words say what failed, what was expected, what was found and what to do next.
 #ifndef BACKPLANE_CORE_BASE_STATUS_HPP
 #define BACKPLANE_CORE_BASE_STATUS_HPP
 
@@ -55,11 +55,17 @@ class [[nodiscard]] Status {
   /// The same code with words put in front: "loading m.onnx: ...". Not once more where they stand
   /// there: several layers name the operator.
   Status with_prefix(std::string_view prefix) const;
+  /// The operator that failed; empty on success, and where the error is about none.
+  const std::string& op() const;
+  /// The same error, of that operator unless it has one: the innermost is the one that failed. The
+  /// words stay. Without memory for it the error stays as it is.
+  Status with_op(std::string_view name) const noexcept;
 
  private:
   struct Error {
     bp_status code;
     std::string message;
+    std::string op = {};
     mutable std::atomic<uint64_t> owners{1};
   };
   static const Error* wordless(bp_status code) noexcept;

@@ -336,10 +336,8 @@ Status launch_with_extras(Stream& stream, LaunchRequest request, std::span<Tenso
 
 namespace {
 
-// Apart from the warm way: what a Call has on its stack is large.
-[[gnu::noinline]] Status call_anew(Runtime& runtime, const CallArgs& args,
-                                   std::span<Ref<Tensor>> out_outputs) {
-  const OpSchema& schema = runtime.registry().schema(args.op);
+Status call_checked(Runtime& runtime, const OpSchema& schema, const CallArgs& args,
+                    std::span<Ref<Tensor>> out_outputs) {
   if (runtime.closed()) return Status(BP_GONE, "the Runtime was closed");
   const size_t most = schema.inputs.size();
   const bool variadic = most > 0 && schema.inputs.back().variadic;
@@ -368,6 +366,16 @@ namespace {
   Stream& stream = args.stream != nullptr ? *args.stream : device->default_stream();
   const Status status = Call(runtime, args, *device, stream).run(out_outputs);
   return status.ok() ? status : prefix(schema, status);
+}
+
+// Apart from the warm way: what a Call has on its stack is large.
+[[gnu::noinline]] Status call_anew(Runtime& runtime, const CallArgs& args,
+                                   std::span<Ref<Tensor>> out_outputs) {
+  const OpSchema& schema = runtime.registry().schema(args.op);
+  Status status = call_checked(runtime, schema, args, out_outputs);
+  if (!status.ok()) [[unlikely]]
+    status = status.with_op(schema.name);
+  return status;
 }
 
 /// The device where a call runs if all its inputs lie on it; nullptr: none is known.
@@ -399,7 +407,7 @@ Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_o
   const std::span inputs(args.inputs.data(), args.inputs.size());
   Status status = launch_native(stream, *known, inputs, out_outputs);
   if (!status.ok()) [[unlikely]]
-    status = prefix(schema, status);
+    status = prefix(schema, status).with_op(schema.name);
   return status;
 }
 

@@ -97,6 +97,7 @@ class PlannedKernel final : public PluginObjectHolder {
 
   Device& device() const { return device_; }
   OpId op() const { return op_; }
+  std::string_view op_name() const;
   const KernelRecord& record() const { return record_; }
   /// "conv_direct on npu:0".
   std::string title() const;

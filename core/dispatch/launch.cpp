@@ -10,9 +10,7 @@
 namespace bp {
 
 Status explain_launch(Stream& stream, const PlannedKernel& kernel, bp_status code) {
-  const auto& registry = kernel.device().runtime().registry();
-  return stream.failure(code, Slot::kLaunch, &kernel.record().kernel,
-                        registry.schema(kernel.op()).name);
+  return stream.failure(code, Slot::kLaunch, &kernel.record().kernel, kernel.op_name());
 }
 
 namespace {

@@ -13,6 +13,7 @@
 #include "core/device/kernel_list.hpp"
 #include "core/dispatch/query.hpp"
 #include "core/plugin/foreign.hpp"
+#include "core/runtime/runtime.hpp"
 
 namespace bp {
 namespace {
@@ -59,6 +60,10 @@ void PlannedKernel::release_plugin_objects() {
   plan_ = nullptr;
 }
 
+std::string_view PlannedKernel::op_name() const {
+  return device_.runtime().registry().schema(op_).name;
+}
+
 std::string PlannedKernel::title() const { return record_.name + " on " + device_.name(); }
 
 Result<bp_kernel_state*> PlannedKernel::create_state() const {
@@ -68,7 +73,9 @@ Result<bp_kernel_state*> PlannedKernel::create_state() const {
   if (code == BP_OK && state == nullptr) {
     code = table.gate->bad_answer(Slot::kStateCreate, "answered OK and NULL", &record_.kernel);
   }
-  if (code != BP_OK) return device_.failure(code, Slot::kStateCreate, &record_.kernel);
+  if (code != BP_OK) {
+    return device_.failure(code, Slot::kStateCreate, &record_.kernel).with_op(op_name());
+  }
   return state;
 }
 

@@ -245,9 +245,11 @@ Status SegmentInstance::run_steps(const Graph& graph, RunState* state,
     const bool is_timed = control != nullptr && control->on_step;
     const Status status = is_timed ? timed_step(i, *control) : run_step(i);
     if (!status.ok()) [[unlikely]] {
-      const NodeId node = segment_->steps[i].node;
-      if (node == kNoNode) return status;  // a copy of what no node makes
-      return status.with_prefix("node '" + graph.node(node).name + "'");
+      const NodeId id = segment_->steps[i].node;
+      if (id == kNoNode) return status;  // a copy of what no node makes
+      const Node& node = graph.node(id);
+      return status.with_prefix("node '" + node.name + "'")
+          .with_op(graph.registry().schema(node.op).name);
     }
   }
   return collect(values);
@@ -381,7 +383,8 @@ Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out, const E
                                  [&](const Step& made) { return made.extents == out.extents; });
   const PlannedKernel& kernel = *step->kernel;
   auto real = extents.narrow(base, out.extents_index, kernel.sure_sizes()[out.extents_index]);
-  return real.ok() ? std::move(real) : real.status().with_prefix(kernel.title());
+  if (real.ok()) return real;
+  return real.status().with_prefix(kernel.title()).with_op(kernel.op_name());
 }
 
 Status SegmentInstance::read_extents(PlanValueId written, Extents* out_extents) {

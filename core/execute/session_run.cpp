@@ -235,7 +235,9 @@ Status Session::run_segments(RunContext& context, RunState* state,
     }
     for (const auto& [value, known] : segment->known_values) host_values[value] = known;
     if (!done && segment->end == first && segment->host_values.empty()) {
-      return Status(BP_INTERNAL, "node '" + graph_.node(first).name + "' cannot be planned");
+      const Node& node = graph_.node(first);
+      return Status(BP_INTERNAL, "node '" + node.name + "' cannot be planned")
+          .with_op(graph_.registry().schema(node.op).name);
     }
     first = segment->end;
     for (ValueId value = 0; value < values.size(); ++value) {

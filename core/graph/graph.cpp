@@ -111,6 +111,13 @@ Status Graph::infer_node(const Node& node, std::vector<TensorType>* out_types) c
 
 Result<NodeId> Graph::add_node(OpId op, std::string_view name, std::span<const ValueId> inputs,
                                Attributes attributes, std::span<const std::string> output_names) {
+  auto made = make_node(op, name, inputs, std::move(attributes), output_names);
+  if (!made.ok()) return made.status().with_op(registry_->schema(op).name);
+  return made;
+}
+
+Result<NodeId> Graph::make_node(OpId op, std::string_view name, std::span<const ValueId> inputs,
+                                Attributes attributes, std::span<const std::string> output_names) {
   const OpSchema& schema = registry_->schema(op);
   const auto id = static_cast<NodeId>(nodes_.size());
   Node node = {op, std::string(name), {inputs.begin(), inputs.end()}, {}, {}, {}};

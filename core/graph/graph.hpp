@@ -154,6 +154,8 @@ class Graph final : public GraphBuilder {
  private:
   ValueId add_value(std::string_view name, TensorType type);
   Status check_name(std::string_view name) const;
+  Result<NodeId> make_node(OpId op, std::string_view name, std::span<const ValueId> inputs,
+                           Attributes attributes, std::span<const std::string> output_names);
   Status infer_node(const Node& node, std::vector<TensorType>* out_types) const;
   Status infer_all();
   std::string node_label(const Node& node) const;

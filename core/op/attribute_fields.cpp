@@ -192,7 +192,7 @@ Status check_tensor_attribute(const AttrField& field, const bp_tensor& tensor) {
   if (tensor.layout != 0) return field_error(field, "expected a strided tensor in host memory");
   const Dims sizes(tensor_sizes(tensor));
   const auto count = checked_element_count(sizes);
-  if (!count || *count > INT64_MAX / 16) {
+  if (!count) {
     return field_error(field, "sizes " + numbers_text(sizes) + " are negative or overflow");
   }
   if (tensor.strides != nullptr && !is_contiguous(sizes, Dims({tensor.strides, tensor.rank}))) {

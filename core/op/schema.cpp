@@ -188,9 +188,7 @@ Status infer_unprefixed(const OpSchema& schema, InferContext context,
 }  // namespace
 
 Status check_sizes(const TensorType& type) {
-  constexpr int64_t kMaxProduct = std::numeric_limits<int64_t>::max() / 16;
-  const auto product = checked_product(type.sizes);
-  if (product && *product <= kMaxProduct) return {};
+  if (checked_product(type.sizes)) return {};
   return {BP_INVALID_ARGUMENT,
           "sizes " + to_string(type.sizes) + " have more elements than can be counted"};
 }
@@ -247,7 +245,7 @@ Result<size_t> output_count(const OpSchema& schema, const void* attributes) {
 Status infer_types(const OpSchema& schema, const InferContext& context,
                    std::vector<TensorType>* out_types) {
   const Status status = infer_unprefixed(schema, context, out_types);
-  return status.ok() ? status : status.with_prefix(schema.name);
+  return status.ok() ? status : status.with_prefix(schema.name).with_op(schema.name);
 }
 
 Status infer_sure_types(const OpSchema& schema, const InferContext& context,

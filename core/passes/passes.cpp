@@ -119,7 +119,8 @@ bool fits(const Dims& sizes, const TensorType& type) {
 
 Status check_folded(const Graph& graph, const Node& node, std::span<const HostTensor> folded) {
   const auto wrong = [&](const std::string& words) {
-    return Status(BP_INTERNAL, "folding node '" + node.name + "': " + words);
+    return Status(BP_INTERNAL, "folding node '" + node.name + "': " + words)
+        .with_op(graph.registry().schema(node.op).name);
   };
   if (folded.size() != node.outputs.size()) {
     return wrong("expected " + std::to_string(node.outputs.size()) + " outputs, found " +

@@ -42,7 +42,9 @@ Result<std::shared_ptr<const Segment>> Planner::run() {
     if (must_stop(request_.graph.node(id))) break;
     const Status status = plan_top_node(id);
     if (!status.ok()) {
-      return status.with_prefix("node '" + request_.graph.node(id).name + "'");
+      const Node& node = request_.graph.node(id);
+      return status.with_prefix("node '" + node.name + "'")
+          .with_op(request_.graph.registry().schema(node.op).name);
     }
   }
   segment_->end = id;

@@ -34,7 +34,8 @@ Status Stream::check_healthy() const {
     return {};
   if (first_failure_.code() == BP_DEVICE_LOST) return first_failure_;
   return Status(BP_POISONED,
-                "the stream failed before and was not reset: " + first_failure_.message());
+                "the stream failed before and was not reset: " + first_failure_.message())
+      .with_op(first_failure_.op());
 }
 
 Status Stream::wait_to_hold(TimedLock& out_lock) {
@@ -188,10 +189,10 @@ Status Stream::wait_until_done(uint64_t* out_issued) {
 Status Stream::check_reports(bp_stream* handle) {
   const auto report = take_report(handle);
   if (!report || !can_fail_work(report->status)) return {};
-  const std::string who = report->op_seq != 0 ? culprit(report->op_seq) : suspects();
+  const Culprit who = report->op_seq != 0 ? culprit(report->op_seq) : suspects();
   const std::string what = device_.table().gate->call_name(Slot::kStreamSync) +
-                           " answered OK, but the plugin reports a failure of " + who;
-  return keep_failure(HostContext::error_of(report->status, what, report));
+                           " answered OK, but the plugin reports a failure of " + who.words;
+  return keep_failure(HostContext::error_of(report->status, what, report).with_op(who.op));
 }
 
 std::optional<PluginReport> Stream::take_report(bp_stream* handle) {
@@ -367,16 +368,17 @@ std::optional<Stream::RecentOp> Stream::find_recent(uint64_t op_seq) {
   return recent.seq == seq ? std::optional(recent) : std::nullopt;
 }
 
-std::string Stream::culprit(uint64_t op_seq) {
+Stream::Culprit Stream::culprit(uint64_t op_seq) {
   const auto recent = find_recent(op_seq);
-  if (!recent) return "an earlier operator";
-  return "operator " + std::string(device_.runtime().registry().schema(recent->op).name);
+  if (!recent) return {"an earlier operator", ""};
+  const std::string op(device_.runtime().registry().schema(recent->op).name);
+  return {"operator " + op, op};
 }
 
-std::string Stream::suspects() {
+Stream::Culprit Stream::suspects() {
   constexpr size_t kMostNames = 4;
   TimedLock lock;
-  if (!hold_briefly(lock)) return "an earlier operator";
+  if (!hold_briefly(lock)) return {"an earlier operator", ""};
   const uint64_t issued = issued_seq();
   const uint64_t oldest = issued > kRecentOps ? issued - kRecentOps : 0;
   std::string names;
@@ -388,10 +390,10 @@ std::string Stream::suspects() {
     if (count > 1) names += ", ";
     names += device_.runtime().registry().schema(recent.op).name;
   }
-  if (count == 0) return "a copy";
-  if (count == 1) return "operator " + names;
+  if (count == 0) return {"a copy", ""};
+  if (count == 1) return {"operator " + names, names};
   if (count > kMostNames) names += " and " + std::to_string(count - kMostNames) + " more";
-  return "one of: " + names;
+  return {"one of: " + names, ""};
 }
 
 Status Stream::timed_out(std::string_view what) const {
@@ -419,33 +421,38 @@ Status Stream::failure(bp_status code, CallTitle title, const bp_kernel* kernel,
   const bool is_wait =
       call == CallTitle(Slot::kStreamSync).text || call == CallTitle(Slot::kStreamQuery).text;
   const bool is_late = is_wait || code == BP_POISONED;
-  std::string who;
+  Culprit who;
   if (op_seq != 0 && !is_inline()) {
     const auto recent = find_recent(op_seq);
     if (is_late) title = Slot::kLaunch;
     if (is_late) kernel = recent ? recent->kernel : work.kernel;
-    who = recent || work.kernel == nullptr ? culprit(op_seq)
-                                           : "operator " + foreign_text(work.kernel->op);
+    who = culprit(op_seq);
+    if (!recent && work.kernel != nullptr) {
+      who.op = foreign_text(work.kernel->op);
+      who.words = "operator " + who.op;
+    }
   } else if (is_late && work.slot != Slot::kStreamSync) {
     title = work.slot;
   } else if (is_wait) {
     who = suspects();
   } else if (!op.empty()) {
-    who = "operator " + std::string(op);
+    who = {"operator " + std::string(op), std::string(op)};
   }
   std::string what = device_.table().gate->call_name(title, kernel);
   // The gate's words begin with the call, which stands in front of them here.
   if (report && report->message.starts_with(what + " ")) report->message.erase(0, what.size() + 1);
-  if (!who.empty()) what += " (" + who + ")";
+  if (!who.words.empty()) what += " (" + who.words + ")";
   what += " failed";
   // A call that answers POISONED takes the words of the cause; they are kept for those who wait.
   // Words that say no more than POISONED are not the cause's.
   const bool tells_cause = report && report->stream != nullptr && report->status != BP_POISONED;
   if (TimedLock lock; code == BP_POISONED && tells_cause && hold_briefly(lock)) {
     const bp_status cause = can_fail_work(report->status) ? report->status : BP_INTERNAL;
-    if (first_failure_.ok()) first_failure_ = HostContext::error_of(cause, what, report);
+    if (first_failure_.ok()) {
+      first_failure_ = HostContext::error_of(cause, what, report).with_op(who.op);
+    }
   }
-  return HostContext::error_of(code, what, report);
+  return HostContext::error_of(code, what, report).with_op(who.op);
 }
 
 }  // namespace bp

@@ -233,8 +233,14 @@ class Stream {
   Result<bool> has_waited_for(const Stream& producer, uint64_t seq);
   /// The launch of that name, if it is not too long ago.
   std::optional<RecentOp> find_recent(uint64_t op_seq);
-  std::string culprit(uint64_t op_seq);
-  std::string suspects();
+  /// Whom an error is about: words for it, and the operator where it is one, and known.
+  struct Culprit {
+    std::string words;
+    std::string op;
+  };
+  Culprit culprit(uint64_t op_seq);
+  /// Of a failure of which is known only that it is of work in the queue.
+  Culprit suspects();
   bp_mem fault_place(size_t word) const;
 
   Device& device_;

@@ -161,11 +161,12 @@ Status Stream::describe(const bp_fault_word& word, uint64_t seq) {
   if (word.code != BP_FAULT_INDEX || !has_input(seq, word.input) || !is_fault) {
     return describe_unknown(word, seq);
   }
-  const std::string who = device_.name() + ": " + culprit(op_seq(seq));
-  return Status(BP_INVALID_ARGUMENT, who + ": index " + std::to_string(word.index) + " in input " +
-                                         std::to_string(word.input) +
-                                         " is out of range for extent " +
-                                         std::to_string(word.extent) + "; it was clamped");
+  const Culprit who = culprit(op_seq(seq));
+  return Status(BP_INVALID_ARGUMENT,
+                device_.name() + ": " + who.words + ": index " + std::to_string(word.index) +
+                    " in input " + std::to_string(word.input) + " is out of range for extent " +
+                    std::to_string(word.extent) + "; it was clamped")
+      .with_op(who.op);
 }
 
 bool Stream::has_input(uint64_t seq, uint32_t input) {
@@ -185,9 +186,10 @@ Status Stream::describe_unknown(const bp_fault_word& word, uint64_t seq) {
   } else if (!has_input(seq, word.input)) {
     what = "input " + std::to_string(word.input) + ", which it does not have";
   }
+  const Culprit who = culprit(op_seq(seq));
   return Status(BP_INTERNAL, device_.table().gate->call_name(Slot::kLaunch, kernel) + " (" +
-                                 culprit(op_seq(seq)) + ") wrote fault " + what +
-                                 ": a defect of the plugin");
+                                 who.words + ") wrote fault " + what + ": a defect of the plugin")
+      .with_op(who.op);
 }
 
 void Stream::add_trouble(Trouble trouble) {

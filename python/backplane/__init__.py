@@ -30,6 +30,7 @@ from ._core import (
     load,
     ones,
     ones_like,
+    to_dlpack,
     zeros,
     zeros_like,
 )
@@ -59,6 +60,7 @@ from ._errors import (
     CancelledError,
     Error,
     InvalidArgumentError,
+    MissingFileError,
     OutOfMemoryError,
     TimedOutError,
     UnsupportedError,
@@ -70,14 +72,19 @@ _methods.attach()
 TYPE_CHECKING = False  # what type checkers take for true; the module typing takes time to import
 if TYPE_CHECKING:
     from . import array_api, ops
+    from ._session import Node, Placement, TensorInfo
 else:
-    _LATER = ("array_api", "ops")  # modules that are imported when first asked for
+    # What is imported when first asked for: modules, and names in a module.
+    _LATER = ("array_api", "ops")
+    _OF_SESSIONS = ("Node", "Placement", "TensorInfo")
 
     def __getattr__(name):
-        if name in _LATER:
-            import importlib
+        import importlib
 
+        if name in _LATER:
             return importlib.import_module(f"{__name__}.{name}")
+        if name in _OF_SESSIONS:
+            return getattr(importlib.import_module(f"{__name__}._session"), name)
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
@@ -89,11 +96,15 @@ __all__ = [
     "Dtype",
     "Error",
     "InvalidArgumentError",
+    "MissingFileError",
+    "Node",
     "OutOfMemoryError",
+    "Placement",
     "Runtime",
     "Session",
     "Stream",
     "Tensor",
+    "TensorInfo",
     "TimedOutError",
     "UnsupportedError",
     "array_api",
@@ -127,6 +138,7 @@ __all__ = [
     "ones",
     "ones_like",
     "ops",
+    "to_dlpack",
     "uint16",
     "uint32",
     "uint64",

@@ -3,10 +3,11 @@
 
 
 class Error(RuntimeError):
-    """What the library answered, in its words. ``status`` is its name, such as "GONE"."""
+    """What the library answered, in its words. ``status`` is its name, such as "GONE"; ``op`` the
+    operator that failed, such as "matmul", or None where the library tells none."""
 
-    status = "INTERNAL"
-    op = None  # the operator that failed, where the library tells it apart from its words
+    status: str = "INTERNAL"
+    op: str | None = None
 
 
 class InvalidArgumentError(Error, ValueError):
@@ -37,6 +38,15 @@ class CancelledError(Error):
     """A run was stopped on request, or by closing its Runtime."""
 
     status = "CANCELLED"
+
+
+class MissingFileError(Error, FileNotFoundError):
+    """There is no file where load() was told to look: ``filename``."""
+
+    status = "UNAVAILABLE"
+
+    def __init__(self, *args: object) -> None:  # RuntimeError's knows of no file
+        FileNotFoundError.__init__(self, *args)
 
 
 # The extension looks here; other statuses are plain Errors.

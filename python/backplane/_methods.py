@@ -5,7 +5,11 @@ that name, with its first arguments by position."""
 from __future__ import annotations  # the stub has them as they stand here
 
 from . import _core
-from ._core import Dtype, Tensor
+from ._core import Tensor
+
+TYPE_CHECKING = False  # what type checkers take for true
+if TYPE_CHECKING:
+    from ._core import _DtypeLike
 
 
 def _sizes(function: str, values: tuple[int | tuple[int, ...], ...]) -> tuple[int, ...]:
@@ -59,10 +63,10 @@ def sum(
     self: Tensor,
     axis: int | tuple[int, ...] | None = None,
     *,
-    dtype: Dtype | None = None,
+    dtype: _DtypeLike | None = None,
     keepdims: bool = False,
 ) -> Tensor:
-    """The sum over axes, by default all; small integers are added in 64 bits."""
+    """The sum over axes, by default all; of integers in 64 bits unless ``dtype`` is given."""
     from . import array_api
 
     return array_api.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
@@ -72,10 +76,10 @@ def prod(
     self: Tensor,
     axis: int | tuple[int, ...] | None = None,
     *,
-    dtype: Dtype | None = None,
+    dtype: _DtypeLike | None = None,
     keepdims: bool = False,
 ) -> Tensor:
-    """The product over axes, by default all; small integers are multiplied in 64 bits."""
+    """The product over axes, by default all; of integers in 64 bits unless ``dtype`` is given."""
     from . import array_api
 
     return array_api.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)

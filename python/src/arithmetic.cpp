@@ -79,7 +79,7 @@ nb::object call_alike(uint32_t op, PyObject* a, PyObject* b) {
   const TensorObject& left = tensor_of(a);
   const TensorObject& right = tensor_of(b);
   const bpa_tensor* const inputs[] = {left.handle(), right.handle()};
-  return call_operator(op, inputs, left, left.is_large() || right.is_large());
+  return call_operator(op, inputs, left, are_large(left, right));
 }
 
 template <uint32_t Op>

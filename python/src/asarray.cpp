@@ -2,59 +2,69 @@
 #include "asarray.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "dlpack.hpp"
 #include "gil.hpp"
+#include "operands.hpp"
 #include "scalars.hpp"
 
 namespace bp::python {
 namespace {
 
+bool is_plain_number(nb::handle object) {
+  return PyBool_Check(object.ptr()) || PyLong_CheckExact(object.ptr()) ||
+         PyFloat_CheckExact(object.ptr()) || PyComplex_CheckExact(object.ptr());
+}
+
+nb::object device_or_default(const AsarrayArgs& args) {
+  return args.device.is_valid() ? args.device : parse_device(nb::none(), args.function);
+}
+
 /// Reads nested lists: first what they hold and their shape, then the numbers.
 class NestedReader {
  public:
-  explicit NestedReader(const char* function) : function_(function) {}
+  explicit NestedReader(const AsarrayArgs& args) : args_(args), device_(args.device) {}
 
-  nb::object read(nb::handle object, const Dtype* dtype, nb::handle device) {
+  nb::object read(nb::handle object) {
     visit(object, 0);
-    if (dtype == nullptr) {
-      dtype = &default_dtype(numbers_.empty() ? Kind::kFloat : kind_);
-    }
-    std::vector<char> values(numbers_.size() * dtype->item_bytes + 16);  // encode writes 16 at most
-    for (size_t i = 0; i < numbers_.size(); ++i) {
-      encode_number(numbers_[i], *dtype, values.data() + i * dtype->item_bytes);
-    }
-    return tensor_from_values(*dtype, sizes_, values.data(), device);
+    const Dtype& dtype = args_.dtype == nullptr ? found_dtype() : *args_.dtype;
+    const auto count = static_cast<size_t>(count_elements(sizes_));
+    std::vector<char> values(count * dtype.item_bytes + 16);  // encode writes 16 at most
+    write_values(dtype, values.data());
+    if (!device_.is_valid()) device_ = device_or_default(args_);
+    return tensor_from_values(dtype, sizes_, values.data(), device_);
   }
 
  private:
-  [[noreturn]] void refuse(PyObject* type, const std::string& words) const {
-    std::string place = "obj";
+  /// The values of an array.
+  struct Block {
+    size_t numbers_before;  // of numbers_
+    const Dtype* dtype;
+    size_t count;
+    std::unique_ptr<char[]> values;
+  };
+
+  std::string place() const {
+    std::string place = " at obj";
     for (const size_t index : path_) place += "[" + std::to_string(index) + "]";
-    fail_at(type, place, words);
+    return place;
   }
-  [[noreturn]] void fail_at(PyObject* type, const std::string& place,
-                            const std::string& words) const {
-    const std::string all = std::string(function_) + ": argument 'obj': " + words + " at " + place;
+  [[noreturn]] void refuse(PyObject* type, const std::string& words) const {
+    const std::string all = std::string(args_.function) + ": argument 'obj': " + words + place();
     if (type == nullptr) fail_invalid(all);
     fail(type, all);
   }
 
   void visit(nb::handle object, size_t depth) {
     if (is_plain_nested(object)) return visit_sequence(object, depth);
+    if (!is_plain_number(object)) return visit_other(object, depth);
     Kind kind{};
-    if (number_kind(object, kind)) return take(nb::borrow(object), kind, depth);
-    nb::object to_list = nb::getattr(object, "tolist", nb::none());  // arrays and their scalars
-    if (!to_list.is_none()) {
-      const nb::object plain = call_python(to_list);
-      if (is_plain_nested(plain) || number_kind(plain, kind)) return visit(plain, depth);
-    }
-    if (PyIndex_Check(object.ptr())) {
-      return take(nb::steal(PyNumber_Index(object.ptr())), Kind::kInt, depth);
-    }
-    refuse(PyExc_TypeError, "expected numbers, found " + name_of_type(object));
+    number_kind(object, kind);
+    take(nb::borrow(object), kind, depth);
   }
 
   void take(nb::object number, Kind kind, size_t depth) {
@@ -92,18 +102,150 @@ class NestedReader {
     sizes_.resize(depth);
   }
 
-  const char* function_;
+  /// What as_tensor() takes by itself, and objects that list their numbers.
+  void visit_other(nb::handle object, size_t depth) {
+    if (is_tensor(object.ptr())) {
+      note_device(tensor_of(object));
+      return take_tensor(tensor_of(object), depth);
+    }
+    if (PyBytes_Check(object.ptr()) || PyByteArray_Check(object.ptr())) refuse_object(object);
+    if (take_buffer(object, depth)) return;
+    Kind kind{};
+    if (number_kind(object, kind)) return take(nb::borrow(object), kind, depth);
+    if (nb::hasattr(object, "__dlpack__")) {
+      const nb::object lent =
+          tensor_from_dlpack(object, device_or_default(args_), Copy::kIfNeeded);
+      return take_tensor(tensor_of(lent), depth);
+    }
+    if (nb::hasattr(object, "__array__")) {
+      if (take_buffer(call_python(object.attr("__array__")), depth)) return;
+    }
+    const nb::object to_list = nb::getattr(object, "tolist", nb::none());
+    if (!to_list.is_none()) {
+      const nb::object plain = call_python(to_list);
+      if (is_plain_nested(plain) || number_kind(plain, kind)) return visit(plain, depth);
+    }
+    if (!PyIndex_Check(object.ptr())) refuse_object(object);
+    take(nb::steal(PyNumber_Index(object.ptr())), Kind::kInt, depth);
+  }
+  [[noreturn]] void refuse_object(nb::handle object) const {
+    refuse(PyExc_TypeError, "expected numbers, found " + name_of_type(object));
+  }
+
+  /// False for an object without a buffer.
+  bool take_buffer(nb::handle object, size_t depth) {
+    HostMemory memory;
+    try {
+      if (!memory_from_buffer(object, args_.function, memory)) return false;
+    } catch (const Error& error) {
+      throw Error(error.status(), error.what() + place());
+    } catch (const nb::python_error& error) {
+      if (!error.type().is(PyExc_TypeError)) throw;
+      fail(PyExc_TypeError, nb::cast<std::string>(nb::str(error.value())) + place());
+    }
+    take_sizes(memory.sizes, depth);
+    take_values(*memory.dtype, memory.sizes, packed_values(memory));
+    return true;
+  }
+
+  void take_tensor(const TensorObject& tensor, size_t depth) {
+    take_sizes(tensor.sizes(), depth);
+    auto values = std::make_unique_for_overwrite<char[]>(tensor.info().bytes);
+    read_values(tensor, values.get(), tensor.info().bytes);
+    take_values(tensor.dtype(), tensor.sizes(), std::move(values));
+  }
+
+  /// Tensors are where the new one will be, unless the caller said where that is.
+  void note_device(const TensorObject& tensor) {
+    if (args_.device.is_valid() && args_.moves_tensors) return;
+    if (!device_.is_valid()) device_ = nb::borrow(tensor.device_object());
+    const auto& expected = nb::cast<const DeviceObject&>(device_);
+    const DeviceObject& found = tensor.device();
+    if (expected.device.handle() == found.device.handle()) return;
+    const char* of_others = expected.runtime == found.runtime ? "" : " of another Runtime";
+    refuse(nullptr, "expected tensors on " + expected.name + ", found one on " + found.name +
+                        of_others + "; move it with to_device()" +
+                        (args_.device.is_valid() ? "" : ", or pass 'device'"));
+  }
+
+  /// An array stands for lists of lists.
+  void take_sizes(std::span<const int64_t> sizes, size_t depth) {
+    if (depth + sizes.size() > BP_MAX_RANK) refuse(nullptr, "more than 16 dimensions");
+    if (!is_rank_known_) {
+      fix_rank(depth);
+      sizes_.insert(sizes_.end(), sizes.begin(), sizes.end());
+    }
+    const auto expected = std::span<const int64_t>(sizes_).subspan(depth);
+    if (std::ranges::equal(sizes, expected)) return;
+    refuse(nullptr, "ragged: an array of shape " + shape_text(sizes) + ", expected shape " +
+                        shape_text(expected));
+  }
+
+  void take_values(const Dtype& dtype, std::span<const int64_t> sizes,
+                   std::unique_ptr<char[]> values) {
+    const auto count = static_cast<size_t>(count_elements(sizes));
+    blocks_.push_back({numbers_.size(), &dtype, count, std::move(values)});
+    if (std::ranges::find(dtypes_, &dtype) == dtypes_.end()) dtypes_.push_back(&dtype);
+  }
+
+  /// Numbers alone have the default of the highest kind; beside arrays they are weak.
+  const Dtype& found_dtype() {
+    if (!dtypes_.empty()) {
+      const Dtype& dtype = promoted();
+      return numbers_.empty() ? dtype : promote_weak(dtype, kind_);
+    }
+    if (args_.number_dtype != nullptr) return *args_.number_dtype;
+    return default_dtype(numbers_.empty() ? Kind::kFloat : kind_);
+  }
+
+  /// From the widest dtype of the highest kind on: of int64 and uint64 neither holds the other, of
+  /// float32 beside both that does not matter.
+  const Dtype& promoted() {
+    std::ranges::sort(dtypes_, [](const Dtype* a, const Dtype* b) {
+      return a->kind != b->kind ? a->kind > b->kind : a->item_bytes > b->item_bytes;
+    });
+    const Dtype* found = dtypes_[0];
+    for (const Dtype* dtype : dtypes_) found = &promote(*found, *dtype, args_.function);
+    return *found;
+  }
+
+  void write_values(const Dtype& dtype, char* next) const {
+    size_t number = 0;
+    const auto write_numbers = [&](size_t stop) {
+      for (; number < stop; ++number, next += dtype.item_bytes) {
+        encode_number(numbers_[number], dtype, next);
+      }
+    };
+    for (const Block& block : blocks_) {
+      write_numbers(block.numbers_before);
+      write_block(block, dtype, next);
+      next += block.count * dtype.item_bytes;
+    }
+    write_numbers(numbers_.size());
+  }
+
+  static void write_block(const Block& block, const Dtype& dtype, char* next) {
+    if (block.dtype == &dtype) {
+      std::memcpy(next, block.values.get(), block.count * dtype.item_bytes);
+      return;
+    }
+    for (size_t i = 0; i < block.count; ++i) {
+      const nb::object number =
+          decode_number(*block.dtype, block.values.get() + i * block.dtype->item_bytes);
+      encode_number(number, dtype, next + i * dtype.item_bytes);
+    }
+  }
+
+  const AsarrayArgs& args_;
+  nb::object device_;  // of the new tensor; empty: not known yet
   std::vector<int64_t> sizes_;
   bool is_rank_known_ = false;
   std::vector<size_t> path_;
   std::vector<nb::object> numbers_;
-  Kind kind_{};
+  Kind kind_{};  // the highest of theirs
+  std::vector<Block> blocks_;
+  std::vector<const Dtype*> dtypes_;  // of the blocks, each once
 };
-
-bool is_plain_number(nb::handle object) {
-  return PyBool_Check(object.ptr()) || PyLong_CheckExact(object.ptr()) ||
-         PyFloat_CheckExact(object.ptr()) || PyComplex_CheckExact(object.ptr());
-}
 
 /// A tensor brought to what is asked for; a copy only where that is needed or asked for.
 nb::object adapt(nb::object tensor, const AsarrayArgs& args, bool is_fresh) {
@@ -117,16 +259,12 @@ nb::object adapt(nb::object tensor, const AsarrayArgs& args, bool is_fresh) {
   return args.copy == Copy::kAlways && is_same && !is_fresh ? copy_of(tensor_of(tensor)) : adapted;
 }
 
-nb::object device_or_default(const AsarrayArgs& args) {
-  return args.device.is_valid() ? args.device : parse_device(nb::none(), args.function);
-}
-
 nb::object from_numbers(nb::handle object, const AsarrayArgs& args) {
   if (args.copy == Copy::kNever) {
     fail_invalid(std::string(args.function) +
                  ": argument 'copy' is False, and Python numbers need a copy");
   }
-  return NestedReader(args.function).read(object, args.dtype, device_or_default(args));
+  return NestedReader(args).read(object);
 }
 
 }  // namespace

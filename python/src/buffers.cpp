@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "asarray.hpp"
 
@@ -55,12 +56,16 @@ const Dtype* unlettered_dtype(nb::handle object) {
   return row != nullptr && !row->has_format ? row : nullptr;
 }
 
-void describe_memory(const std::shared_ptr<BufferHolder>& holder, const Dtype& dtype,
+void describe_memory(std::unique_ptr<BufferHolder> holder, const Dtype& dtype, const char* function,
                      HostMemory& out_memory) {
   const Py_buffer& view = holder->view;
   out_memory.dtype = &dtype;
   out_memory.first = static_cast<char*>(view.buf);
   out_memory.is_read_only = view.readonly != 0;
+  if (view.ndim > static_cast<int>(BP_MAX_RANK)) {
+    fail_invalid(std::string(function) + ": argument 'obj': expected at most " +
+                 std::to_string(BP_MAX_RANK) + " dimensions, found " + std::to_string(view.ndim));
+  }
   out_memory.sizes.assign(view.shape, view.shape + view.ndim);
   if (view.strides != nullptr) {
     out_memory.strides_bytes.assign(view.strides, view.strides + view.ndim);
@@ -72,8 +77,8 @@ void describe_memory(const std::shared_ptr<BufferHolder>& holder, const Dtype& d
       stride *= out_memory.sizes[i];
     }
   }
-  std::shared_ptr<BufferHolder> kept = holder;
-  out_memory.release = [kept]() mutable { kept.reset(); };
+  out_memory.loan = {[](void* lender) { delete static_cast<BufferHolder*>(lender); },
+                     holder.release()};
 }
 
 /// Backs `_HostBuffer`: a tensor's memory, lent by address.
@@ -154,7 +159,7 @@ void read_into(nb::handle_t<TensorObject> tensor, nb::handle target) {
 
 bool memory_from_buffer(nb::handle object, const char* function, HostMemory& out_memory) {
   if (!PyObject_CheckBuffer(object.ptr())) return false;
-  const auto holder = std::make_shared<BufferHolder>();
+  auto holder = std::make_unique<BufferHolder>();
   const Dtype* unlettered = nullptr;
   if (PyObject_GetBuffer(object.ptr(), &holder->view, PyBUF_RECORDS_RO) != 0) {
     nb::python_error refused;  // takes the error over
@@ -170,7 +175,7 @@ bool memory_from_buffer(nb::handle object, const char* function, HostMemory& out
   const auto item_bytes = static_cast<uint32_t>(holder->view.itemsize);
   const Dtype* dtype = unlettered != nullptr ? unlettered : dtype_of_format(format, item_bytes);
   if (dtype == nullptr) refuse_format(object, format, function);
-  describe_memory(holder, *dtype, out_memory);
+  describe_memory(std::move(holder), *dtype, function, out_memory);
   return true;
 }
 

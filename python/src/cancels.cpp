@@ -19,6 +19,11 @@ void CancelToken::reset() {
   is_requested_ = false;
 }
 
+bool CancelToken::is_requested() {
+  const std::lock_guard lock(mutex_);
+  return is_requested_;
+}
+
 RunCancel::RunCancel(std::shared_ptr<CancelToken> followed)
     : own_(Cancel::create()), followed_(std::move(followed)) {
   if (followed_ == nullptr) return;
@@ -36,14 +41,18 @@ RunCancel::~RunCancel() {
 void bind_cancels(nb::module_& module) {
   nb::class_<CancelObject>(module, "Cancel", nb::is_final(), nb::is_weak_referenceable(),
                            "Tells runs to stop; one token serves any number of them.")
-      .def(nb::init<>())
+      .def(nb::init<>(), nb::sig("def __init__(self) -> None"))
       .def(
           "request", [](const CancelObject& self) { self.token->request(); },
           "Every run with this token ends with CancelledError, later ones too, until reset().")
       .def(
           "reset", [](const CancelObject& self) { self.token->reset(); },
           "For runs that begin after this there was no request; those that began before it still "
-          "end.");
+          "end.")
+      .def("__repr__", [](const CancelObject& self) {
+        return std::string("<backplane.Cancel: ") +
+               (self.token->is_requested() ? "requested>" : "not requested>");
+      });
 }
 
 }  // namespace bp::python

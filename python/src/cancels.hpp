@@ -21,6 +21,7 @@ class CancelToken {
   CancelToken() : own_(Cancel::create()) {}
   void request();
   void reset();
+  bool is_requested();
   bpa_cancel* handle() const { return own_.handle(); }
 
  private:

@@ -93,8 +93,20 @@ Kind kind_of_fill(nb::handle value, const char* function) {
   return kind;
 }
 
+constexpr const char* kOptions =
+    "*, dtype: Dtype | str | type | None = None, device: Device | str | None = None) -> Tensor";
+
+/// For help(): the arguments before those that all have.
+std::string signature_of(const char* name, const char* first) {
+  return "def " + std::string(name) + "(" + first + ", " + kOptions;
+}
+std::string shape_signature(const char* name) {
+  return signature_of(name, "shape: int | Sequence[int]");
+}
+
 template <int Value>
-void bind_constant(nb::module_& module, const char* name, const char* like_name) {
+void bind_constant(nb::module_& module, const char* name, const char* like_name, const char* doc,
+                   const char* like_doc) {
   module.def(
       name,
       [name](nb::handle shape, nb::handle dtype, nb::handle device) {
@@ -102,7 +114,7 @@ void bind_constant(nb::module_& module, const char* name, const char* like_name)
                       parse_device(device, name));
       },
       nb::arg("shape").none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
-      nb::arg("device") = nb::none());
+      nb::arg("device") = nb::none(), nb::sig(shape_signature(name).c_str()), doc);
   module.def(
       like_name,
       [like_name](nb::handle x, nb::handle dtype, nb::handle device) {
@@ -110,7 +122,8 @@ void bind_constant(nb::module_& module, const char* name, const char* like_name)
         return filled(like.sizes, nb::int_(Value), *like.dtype, like.device);
       },
       nb::arg("x").none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
-      nb::arg("device") = nb::none());
+      nb::arg("device") = nb::none(), nb::sig(signature_of(like_name, "x: Tensor").c_str()),
+      like_doc);
 }
 
 void bind_full(nb::module_& module) {
@@ -124,7 +137,12 @@ void bind_full(nb::module_& module) {
       },
       nb::arg("shape").none(), nb::arg("fill_value").none(), nb::kw_only(),
       nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
-      "A tensor of one value; its dtype is the value's default.");
+      nb::sig(signature_of("full",
+                           "shape: int | Sequence[int], fill_value: bool | int | float | "
+                           "complex")
+                  .c_str()),
+      "A new tensor of one value. Unless dtype says otherwise, a float makes it float32, an int "
+      "int64, a complex number complex64.");
   module.def(
       "full_like",
       [](nb::handle x, nb::handle value, nb::handle dtype, nb::handle device) {
@@ -133,7 +151,11 @@ void bind_full(nb::module_& module) {
         return filled(like.sizes, value, *like.dtype, like.device);
       },
       nb::arg("x").none(), nb::arg("fill_value").none(), nb::kw_only(),
-      nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none());
+      nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
+      nb::sig(
+          signature_of("full_like", "x: Tensor, fill_value: bool | int | float | complex").c_str()),
+      "A new tensor of one value, of the shape of x, and of its dtype and device unless told "
+      "otherwise.");
 }
 
 void bind_empty(nb::module_& module) {
@@ -144,7 +166,8 @@ void bind_empty(nb::module_& module) {
                      parse_device(device, "empty"));
       },
       nb::arg("shape").none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
-      nb::arg("device") = nb::none(), "A tensor of any values; float32 unless told otherwise.");
+      nb::arg("device") = nb::none(), nb::sig(shape_signature("empty").c_str()),
+      "A new tensor of any values; float32 unless told otherwise.");
   module.def(
       "empty_like",
       [](nb::handle x, nb::handle dtype, nb::handle device) {
@@ -152,7 +175,9 @@ void bind_empty(nb::module_& module) {
         return empty(like.sizes, *like.dtype, like.device);
       },
       nb::arg("x").none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
-      nb::arg("device") = nb::none());
+      nb::arg("device") = nb::none(), nb::sig(signature_of("empty_like", "x: Tensor").c_str()),
+      "A new tensor of any values, of the shape of x, and of its dtype and device unless told "
+      "otherwise.");
 }
 
 nb::object asarray(nb::handle object, nb::handle dtype, nb::handle device, nb::handle copy) {
@@ -199,15 +224,28 @@ void bind_creation(nb::module_& module) {
   module.def(
       "asarray", &asarray, nb::arg("obj").none(), nb::arg("dtype") = nb::none(), nb::kw_only(),
       nb::arg("device") = nb::none(), nb::arg("copy") = nb::none(),
-      "A tensor of numbers, nested lists, or an array, whose memory it shares where it can.");
+      nb::sig("def asarray(obj: object, dtype: Dtype | str | type | None = None, *, device: "
+              "Device | str | None = None, copy: bool | None = None) -> Tensor"),
+      "A tensor of a number, nested lists, or an array (NumPy's, the buffer protocol's, DLPack's, "
+      "a Tensor). It shares memory where dtype, device and strides allow that, and keeps the "
+      "array alive. copy: True always copies; False raises ValueError where sharing cannot be.");
   module.def("from_dlpack", &from_dlpack, nb::arg("x").none(), nb::kw_only(),
              nb::arg("device") = nb::none(), nb::arg("copy") = nb::none(),
-             "A tensor in the memory of another library's array.");
+             nb::sig("def from_dlpack(x: object, *, device: Device | str | None = None, copy: "
+                     "bool | None = None) -> Tensor"),
+             "A tensor in the memory of another library's array, which it keeps alive; of a copy "
+             "where device or copy ask for one. BufferError where the array cannot be lent.");
   module.def("_rebuild", &rebuild);
   bind_empty(module);
   bind_full(module);
-  bind_constant<0>(module, "zeros", "zeros_like");
-  bind_constant<1>(module, "ones", "ones_like");
+  bind_constant<0>(module, "zeros", "zeros_like",
+                   "A new tensor of zeros; float32 unless told otherwise.",
+                   "A new tensor of zeros, of the shape of x, and of its dtype and device unless "
+                   "told otherwise.");
+  bind_constant<1>(module, "ones", "ones_like",
+                   "A new tensor of ones; float32 unless told otherwise.",
+                   "A new tensor of ones, of the shape of x, and of its dtype and device unless "
+                   "told otherwise.");
 }
 
 }  // namespace bp::python

@@ -16,6 +16,8 @@ struct Waiting {
   std::atomic<bool> stopped{false};
 };
 
+thread_local DeferringBriefly* t_briefly = nullptr;  // the innermost
+
 /// Never destroyed: deleters may run while the process ends.
 Waiting& waiting() {
   static auto* list = new Waiting();
@@ -32,6 +34,7 @@ int run_pending(void*) {
 void defer(std::function<void()> action) {
   Waiting& list = waiting();
   if (list.stopped.load()) return;
+  if (t_briefly != nullptr && t_briefly->take(action)) return;
   {
     const std::lock_guard lock(list.mutex);
     list.actions.push_back(std::move(action));
@@ -39,6 +42,20 @@ void defer(std::function<void()> action) {
   }
   // Where the interpreter's list is full, the next call of the package does it.
   static_cast<void>(Py_AddPendingCall(run_pending, nullptr));
+}
+
+DeferringBriefly::DeferringBriefly() : outer_(t_briefly) { t_briefly = this; }
+
+DeferringBriefly::~DeferringBriefly() {
+  t_briefly = outer_;
+  if (first_ && !waiting().stopped.load()) first_();
+  run_deferred();
+}
+
+bool DeferringBriefly::take(std::function<void()>& action) {
+  if (first_) return false;
+  first_ = std::move(action);
+  return true;
 }
 
 void run_deferred() noexcept {

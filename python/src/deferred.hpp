@@ -19,6 +19,21 @@ void defer(std::function<void()> action);
 /// Does what waits. The GIL is held. Costs one load if nothing does.
 void run_deferred() noexcept;
 
+/// Its end does what this thread defers meanwhile, under the GIL: the interpreter is not told, and
+/// one action needs no list.
+class DeferringBriefly {
+ public:
+  DeferringBriefly();
+  ~DeferringBriefly();
+  DeferringBriefly(const DeferringBriefly&) = delete;
+  DeferringBriefly& operator=(const DeferringBriefly&) = delete;
+  bool take(std::function<void()>& action);
+
+ private:
+  DeferringBriefly* outer_;
+  std::function<void()> first_;
+};
+
 /// From now on nothing is done any more: the interpreter ends.
 void stop_deferred();
 

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
+#include <exception>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -82,8 +83,10 @@ std::shared_ptr<RuntimeState> default_runtime() {
 DeviceObject describe(const std::shared_ptr<RuntimeState>& runtime, Device device) {
   const bpa_device_info info = device.info();
   constexpr uint64_t kHost = BP_DEVICE_HOST_MEMORY_BIT | BP_DEVICE_ADDRESS_BIT;
-  return {runtime, device, detail::text(info.name), info.execution == BP_EXECUTION_INLINE,
-          (info.device_flags & kHost) == kHost};
+  const bool is_inline = info.execution == BP_EXECUTION_INLINE;
+  const bool is_host_memory = (info.device_flags & kHost) == kHost;
+  return {runtime,   device,         detail::text(info.name),
+          is_inline, is_host_memory, is_inline ? Stream::default_of(device) : Stream()};
 }
 
 std::vector<DeviceObject> list_devices(const std::shared_ptr<RuntimeState>& runtime) {
@@ -110,6 +113,18 @@ DeviceObject default_device(const std::shared_ptr<RuntimeState>& runtime) {
   return devices.front();
 }
 
+void close_all(const std::vector<std::weak_ptr<RuntimeState>>& runtimes) {
+  for (const auto& weak : runtimes) {
+    const auto state = weak.lock();
+    if (state == nullptr || state->is_forked()) continue;
+    try {
+      state->close();
+    } catch (const Error&) {  // nobody is left to be told
+    }
+  }
+}
+
+/// A signal ends the wait for work that is queued, and what waits ends with the process.
 void close_all_at_exit() {
   begin_ending();
   std::vector<std::weak_ptr<RuntimeState>> runtimes;
@@ -118,20 +133,16 @@ void close_all_at_exit() {
     process().is_ending = true;
     runtimes = process().runtimes;
   }
-  {
-    const WithoutGil release;
-    for (const auto& weak : runtimes) {
-      const auto state = weak.lock();
-      if (state == nullptr || state->is_forked()) continue;
-      try {
-        state->close();
-      } catch (const Error&) {  // nobody is left to be told
-      }
-    }
+  std::exception_ptr raised;
+  try {
+    call_interruptibly([runtimes] { close_all(runtimes); });
+  } catch (...) {
+    raised = std::current_exception();
   }
   run_deferred();
   end_logging();
   stop_deferred();
+  if (raised) std::rethrow_exception(raised);
 }
 
 std::string option_text(nb::handle value, const std::string& name) {
@@ -247,14 +258,20 @@ void close_without_gil(RuntimeState& self) {
 
 void bind_device_class(nb::module_& module) {
   nb::class_<DeviceObject>(module, "Device", nb::is_final(), nb::is_weak_referenceable(),
-                           "One piece of hardware, opened by a plugin.")
-      .def_prop_ro("name", [](const DeviceObject& self) { return self.name; })
-      .def_prop_ro("full_name",
-                   [](const DeviceObject& self) { return detail::text(info_of(self).full_name); })
-      .def_prop_ro("vendor",
-                   [](const DeviceObject& self) { return detail::text(info_of(self).vendor); })
-      .def_prop_ro("driver",
-                   [](const DeviceObject& self) { return detail::text(info_of(self).driver); })
+                           "One piece of hardware, opened by a plugin. Any thread.")
+      .def_prop_ro(
+          "name", [](const DeviceObject& self) { return self.name; },
+          "What device() finds it by, such as \"npu:0\".")
+      .def_prop_ro(
+          "full_name",
+          [](const DeviceObject& self) { return detail::text(info_of(self).full_name); },
+          "What its vendor calls it.")
+      .def_prop_ro(
+          "vendor", [](const DeviceObject& self) { return detail::text(info_of(self).vendor); },
+          "Who makes it.")
+      .def_prop_ro(
+          "driver", [](const DeviceObject& self) { return detail::text(info_of(self).driver); },
+          "The driver and its version, in the plugin's words.")
       .def_prop_ro(
           "memory", [](const DeviceObject& self) { return info_of(self).memory_bytes; },
           "Bytes of memory.")
@@ -347,20 +364,31 @@ nb::object device_object_of(const std::shared_ptr<RuntimeState>& runtime, bpa_de
 
 void bind_devices(nb::module_& module) {
   bind_device_class(module);
-  nb::class_<RuntimeState>(module, "Runtime", nb::is_final(), nb::is_weak_referenceable(),
-                           "Finds plugins and opens their devices; owns everything on them.")
+  nb::class_<RuntimeState>(
+      module, "Runtime", nb::is_final(), nb::is_weak_referenceable(),
+      "Finds plugins and opens their devices; owns everything on them. "
+      "plugin_path: a folder or a list of them, searched before the "
+      "installed plugins; absolute paths. install_dir: a folder in place of "
+      "the installed plugins, those of other wheels too. options: a dict of "
+      "plugins' options (\"npu.memory\": \"64MiB\") and of the library's "
+      "(\"BACKPLANE_LOG\"), before which the environment gives way; values are "
+      "str, int or bool. Any thread; `with` closes it.")
       .def(nb::new_(&runtime_from_python), nb::kw_only(), nb::arg("plugin_path") = nb::none(),
            nb::arg("install_dir") = nb::none(), nb::arg("options") = nb::none())
-      .def("devices", [](RuntimeState& self) { return list_devices(self.shared_from_this()); })
+      .def(
+          "devices", [](RuntimeState& self) { return list_devices(self.shared_from_this()); },
+          "All its devices, in the order in which plugins were found.")
       .def(
           "device",
           [](RuntimeState& self, const std::string& name) {
             return find_device(self.shared_from_this(), name);
           },
-          nb::arg("name"))
-      .def_prop_ro("default_device",
-                   [](RuntimeState& self) { return default_device(self.shared_from_this()); })
-      .def_prop_ro("is_closed", &RuntimeState::is_closed)
+          nb::arg("name"), "The device of that name; an Error lists what there is.")
+      .def_prop_ro(
+          "default_device",
+          [](RuntimeState& self) { return default_device(self.shared_from_this()); },
+          "Where tensors are made unless told otherwise: the host's, or the first without one.")
+      .def_prop_ro("is_closed", &RuntimeState::is_closed, "Whether close() was called.")
       .def("close", &close_without_gil,
            "Ends all work; later use of anything below raises GONE. Memory that NumPy or others "
            "hold stays until they let go.")
@@ -374,7 +402,8 @@ void bind_devices(nb::module_& module) {
       "The devices of the default Runtime.");
   module.def(
       "device", [](const std::string& name) { return find_device(default_runtime(), name); },
-      nb::arg("name"), "A device of the default Runtime by name.");
+      nb::arg("name"),
+      "A device of the default Runtime by name, such as \"npu:0\"; an Error lists what there is.");
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(close_all_at_exit));
 }
 

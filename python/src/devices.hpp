@@ -57,6 +57,7 @@ struct DeviceObject {
   std::string name;
   bool is_inline = false;
   bool is_host_memory = false;  // the host reads and writes its memory by address
+  Stream default_stream;        // of an inline device; else none
 
   void check_open() const { runtime->check_open(); }
 };

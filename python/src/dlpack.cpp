@@ -2,9 +2,9 @@
 #include "dlpack.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "gil.hpp"
 
@@ -24,8 +24,8 @@ constexpr int64_t kMostReach = int64_t{1} << 56;  // bytes from an element to an
 template <class Managed>
 struct Export {
   Managed managed{};
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;
+  std::array<int64_t, BP_MAX_RANK> sizes;
+  std::array<int64_t, BP_MAX_RANK> strides;
   bpa_tensor* tensor = nullptr;           // whose memory is lent
   std::shared_ptr<RuntimeState> runtime;  // of that tensor
   std::unique_ptr<char[]> copied;         // or memory of its own
@@ -62,7 +62,7 @@ void lend_memory(Export<Managed>& lent, const TensorObject& tensor) {
   lent.tensor = tensor.handle();
   lent.runtime = tensor.device().runtime;
   lent.runtime->add_export();
-  lent.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  std::ranges::copy(tensor.strides(), lent.strides.begin());
   lent.managed.dl_tensor.data = tensor.info().bytes == 0 ? nullptr : tensor.host_address();
 }
 
@@ -71,9 +71,8 @@ void lend_copy(Export<Managed>& lent, const TensorObject& tensor) {
   const uint64_t bytes = tensor.info().bytes;
   lent.copied = std::make_unique_for_overwrite<char[]>(bytes);
   read_values(tensor, lent.copied.get(), bytes);
-  lent.strides.resize(tensor.sizes().size());
   int64_t stride = 1;
-  for (size_t i = lent.strides.size(); i-- > 0;) {
+  for (size_t i = tensor.sizes().size(); i-- > 0;) {
     lent.strides[i] = stride;
     stride *= tensor.sizes()[i];
   }
@@ -82,13 +81,13 @@ void lend_copy(Export<Managed>& lent, const TensorObject& tensor) {
 
 template <class Managed>
 std::unique_ptr<Export<Managed>> make_export(const TensorObject& tensor, bool is_copy) {
-  auto lent = std::make_unique<Export<Managed>>();
+  auto lent = std::make_unique_for_overwrite<Export<Managed>>();
   is_copy ? lend_copy(*lent, tensor) : lend_memory(*lent, tensor);
-  lent->sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  std::ranges::copy(tensor.sizes(), lent->sizes.begin());
   const Dtype& dtype = tensor.dtype();
   DLTensor& described = lent->managed.dl_tensor;
   described.device = {dlpack::kCpu, 0};
-  described.ndim = static_cast<int32_t>(lent->sizes.size());
+  described.ndim = static_cast<int32_t>(tensor.sizes().size());
   described.dtype = {dtype.dlpack_code, static_cast<uint8_t>(dtype.item_bytes * 8), 1};
   described.shape = lent->sizes.data();
   described.strides = lent->strides.data();
@@ -113,6 +112,12 @@ nb::object capsule_of(std::unique_ptr<Export<Managed>> lent, const char* name,
   if (!capsule.is_valid()) throw nb::python_error();
   static_cast<void>(lent.release());  // the capsule's now
   return capsule;
+}
+
+void check_host_memory(const TensorObject& tensor, const char* function, const char* way) {
+  if (tensor.device().is_host_memory) return;
+  fail(PyExc_BufferError, std::string(function) + ": the memory of " + tensor.device().name +
+                              " has no address that others could read; " + way + "use to_device()");
 }
 
 bool takes_versions(nb::handle max_version) {
@@ -191,43 +196,38 @@ Managed* take_capsule(nb::handle capsule, const char* name, const char* used_nam
 }
 
 template <class Managed>
-std::function<void()> end_of(Managed* managed) {
-  return [managed] {
-    if (managed->deleter != nullptr) managed->deleter(managed);
-  };
+void end_loan(void* lender) {
+  auto* managed = static_cast<Managed*>(lender);
+  if (managed->deleter != nullptr) managed->deleter(managed);
 }
 
-HostMemory memory_from_managed(DLManagedTensorVersioned* managed) {
-  HostMemory memory;
-  memory.release = end_of(managed);
+/// Takes it over, also where it throws.
+void memory_from_managed(DLManagedTensorVersioned* managed, HostMemory& out_memory) {
+  out_memory.loan = {end_loan<DLManagedTensorVersioned>, managed};
   if (managed->version.major != dlpack::kMajor) {
     fail(PyExc_BufferError, "from_dlpack: the array is described by DLPack " +
                                 std::to_string(managed->version.major) + ", expected 1");
   }
-  memory.is_read_only = (managed->flags & dlpack::kReadOnlyBit) != 0;
-  describe(managed->dl_tensor, memory);
-  return memory;
+  out_memory.is_read_only = (managed->flags & dlpack::kReadOnlyBit) != 0;
+  describe(managed->dl_tensor, out_memory);
 }
 
-HostMemory memory_from_capsule(nb::handle capsule) {
+void memory_from_capsule(nb::handle capsule, HostMemory& out_memory) {
   if (PyCapsule_IsValid(capsule.ptr(), kName) != 0) {
     return memory_from_managed(
-        take_capsule<DLManagedTensorVersioned>(capsule, kName, "used_dltensor_versioned"));
+        take_capsule<DLManagedTensorVersioned>(capsule, kName, "used_dltensor_versioned"),
+        out_memory);
   }
   if (PyCapsule_IsValid(capsule.ptr(), kOldName) == 0) {
     fail(PyExc_TypeError,
          "from_dlpack: __dlpack__() answered no DLPack capsule that is still to be used");
   }
   auto* managed = take_capsule<DLManagedTensor>(capsule, kOldName, "used_dltensor");
-  HostMemory memory;
-  memory.release = end_of(managed);
-  describe(managed->dl_tensor, memory);
-  return memory;
+  out_memory.loan = {end_loan<DLManagedTensor>, managed};
+  describe(managed->dl_tensor, out_memory);
 }
 
 /// Asks for memory that the host reads; older libraries know no arguments.
-/// The exchange API would be faster, but that of PyTorch 2.15 lends conjugated and negated views as
-/// they lie in memory, which `__dlpack__` refuses.
 nb::object ask_for_capsule(nb::handle object, bool is_on_cpu) {
   const nb::object method = object.attr("__dlpack__");
   nb::dict keywords;
@@ -244,24 +244,30 @@ nb::object ask_for_capsule(nb::handle object, bool is_on_cpu) {
 }  // namespace
 
 nb::object tensor_from_dlpack(nb::handle object, nb::handle device, Copy copy) {
+  HostMemory memory;
+  if (LentTensor lent = lent_by_peer(object)) {
+    memory_from_managed(lent.release(), memory);
+    return tensor_from_memory(std::move(memory), device, copy, "from_dlpack");
+  }
   if (!nb::hasattr(object, "__dlpack__") || !nb::hasattr(object, "__dlpack_device__")) {
     fail(PyExc_TypeError, "from_dlpack: argument 'x': expected an array with __dlpack__, found " +
                               name_of_type(object));
+  }
+  if (is_negated(object)) {  // PyTorch 2.15 lends such views as they lie
+    fail(PyExc_BufferError,
+         "from_dlpack: argument 'x': expected values as they lie in memory, found a negated view");
   }
   const bool is_on_cpu = is_cpu(call_python(object.attr("__dlpack_device__")));
   if (!is_on_cpu && copy == Copy::kNever) {
     fail_invalid("from_dlpack: argument 'copy' is False, and the array is not in host memory");
   }
   const nb::object capsule = ask_for_capsule(object, is_on_cpu);
-  return tensor_from_memory(memory_from_capsule(capsule), device, copy, "from_dlpack");
+  memory_from_capsule(capsule, memory);
+  return tensor_from_memory(std::move(memory), device, copy, "from_dlpack");
 }
 
 nb::object dlpack_device(const TensorObject& tensor) {
-  if (!tensor.device().is_host_memory) {
-    fail(PyExc_BufferError, "__dlpack_device__: the memory of " + tensor.device().name +
-                                " has no address that others could read; ask __dlpack__ for "
-                                "dl_device=(1, 0), or use to_device()");
-  }
+  check_host_memory(tensor, "__dlpack_device__", "ask __dlpack__ for dl_device=(1, 0), or ");
   return nb::make_tuple(dlpack::kCpu, 0);
 }
 
@@ -275,7 +281,9 @@ nb::object dlpack_capsule(const TensorObject& tensor, const DlpackArgs& args) {
   if (!args.dl_device.is_none() && !wants_cpu) {
     fail(PyExc_BufferError, "__dlpack__: argument 'dl_device': only (1, 0), the CPU, is there");
   }
-  if (!device.is_host_memory && !wants_cpu) static_cast<void>(dlpack_device(tensor));
+  if (!device.is_host_memory && !wants_cpu) {
+    check_host_memory(tensor, "__dlpack__", "ask for dl_device=(1, 0), or ");
+  }
   const bool is_copy = !device.is_host_memory || args.copy == Copy::kAlways;
   if (is_copy && args.copy == Copy::kNever) {
     fail(PyExc_BufferError,
@@ -294,14 +302,15 @@ nb::object dlpack_capsule(const TensorObject& tensor, const DlpackArgs& args) {
   return capsule_of(std::move(lent), kName, drop_new);
 }
 
-dlpack::DLManagedTensorVersioned* lend_tensor(const TensorObject& tensor) {
+dlpack::DLManagedTensorVersioned* lend_tensor(const TensorObject& tensor, const char* function) {
   tensor.device().check_open();
-  static_cast<void>(dlpack_device(tensor));
+  check_host_memory(tensor, function, "");
   return &make_versioned(tensor, false).release()->managed;
 }
 
 nb::object take_tensor(dlpack::DLManagedTensorVersioned* managed) {
-  HostMemory memory = memory_from_managed(managed);
+  HostMemory memory;
+  memory_from_managed(managed, memory);
   return tensor_from_memory(std::move(memory), parse_device(nb::none(), "from_dlpack"),
                             Copy::kIfNeeded, "from_dlpack");
 }

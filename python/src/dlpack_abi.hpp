@@ -10,8 +10,10 @@
 namespace bp::python::dlpack {
 
 constexpr uint32_t kMajor = 1;
-constexpr uint32_t kMinor = 3;  // has the exchange API
+constexpr uint32_t kMinor = 3;                                // has the exchange API
+constexpr const char* kExchangeName = "dlpack_exchange_api";  // of the capsule
 constexpr int32_t kCpu = 1;
+constexpr uint8_t kComplex = 5;  // of DLDataType::code
 constexpr uint64_t kReadOnlyBit = 1;
 constexpr uint64_t kCopiedBit = 2;
 

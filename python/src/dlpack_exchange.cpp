@@ -101,7 +101,7 @@ const TensorObject& tensor_argument(void* object) {
 int from_object(void* object, DLManagedTensorVersioned** out) noexcept {
   *out = nullptr;
   return guarded_number([&] {
-    *out = lend_tensor(tensor_argument(object));
+    *out = lend_tensor(tensor_argument(object), "DLPack");
     return 0;
   });
 }
@@ -159,13 +159,19 @@ constexpr dlpack::ExchangeApi kApi = {
 
 }  // namespace
 
-void bind_exchange_api() {
+void bind_exchange_api(nb::module_& module) {
   // Nobody writes there: the capsule's pointer is not const.
   const nb::object capsule = nb::steal(
-      PyCapsule_New(const_cast<dlpack::ExchangeApi*>(&kApi), "dlpack_exchange_api", nullptr));
+      PyCapsule_New(const_cast<dlpack::ExchangeApi*>(&kApi), dlpack::kExchangeName, nullptr));
   if (!capsule.is_valid()) throw nb::python_error();
   nb::setattr(nb::handle(reinterpret_cast<PyObject*>(g_tensor_type)), "__dlpack_c_exchange_api__",
               capsule);
+  module.def("to_dlpack", &array_of_peer, nb::arg("x").none(), nb::arg("array_type").none(),
+             "Another library's array in the memory of a tensor, by the exchange API of the class "
+             "`array_type`, such as torch.Tensor: as its from_dlpack() makes it, and faster. The "
+             "memory lives as long as the array. Libraries that know nothing of read-only arrays, "
+             "as PyTorch, give a writable one. TypeError for a class without such an API, "
+             "BufferError for a tensor in a device's own memory: to_device() moves it.");
 }
 
 }  // namespace bp::python

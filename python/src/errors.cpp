@@ -12,6 +12,14 @@ namespace {
 PyObject* g_error = nullptr;      // Error
 PyObject* g_by_status = nullptr;  // BY_STATUS
 
+/// Sets an attribute to a text; false: the Python error is set.
+bool set_text(PyObject* object, const char* attribute, const std::string& text) {
+  PyObject* made = PyUnicode_FromString(text.c_str());
+  const bool is_set = made != nullptr && PyObject_SetAttrString(object, attribute, made) == 0;
+  Py_XDECREF(made);
+  return is_set;
+}
+
 void raise_library_error(const Error& error) {
   wait_while_ending();
   const std::string status = bpa_status_name(error.status());
@@ -20,11 +28,10 @@ void raise_library_error(const Error& error) {
   PyObject* found = PyDict_GetItemString(g_by_status, status.c_str());
   PyObject* made = PyObject_CallFunction(found == nullptr ? g_error : found, "s", words.c_str());
   if (made == nullptr) return;  // that failure is the error now
-  PyObject* name = PyUnicode_FromString(status.c_str());
-  if (name != nullptr && PyObject_SetAttrString(made, "status", name) == 0) {
+  if (set_text(made, "status", status) &&
+      (error.op().empty() || set_text(made, "op", error.op()))) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made)), made);
   }
-  Py_XDECREF(name);
   Py_DECREF(made);
 }
 

@@ -18,7 +18,7 @@ namespace nb = nanobind;
 
 /// Throws what the newest failing call on this thread said.
 inline void check(bpa_status status) {
-  if (status != BP_OK) throw Error(status, bpa_last_error());
+  if (status != BP_OK) throw Error(status, bpa_last_error(), bpa_last_error_op());
 }
 
 /// Throws a Python exception of a builtin type.

@@ -60,13 +60,8 @@ void stop_if_unwound() {
 }
 
 nb::object call_python_with(nb::handle function, nb::tuple arguments, nb::handle keywords) {
-  PyObject* result = nullptr;
-  try {
-    result = PyObject_Call(function.ptr(), arguments.ptr(), keywords.ptr());
-  } catch (...) {
-    stop_if_unwound();
-    throw;
-  }
+  PyObject* result = stopping_if_unwound(
+      [&] { return PyObject_Call(function.ptr(), arguments.ptr(), keywords.ptr()); });
   if (result == nullptr) throw nb::python_error();
   return nb::steal(result);
 }

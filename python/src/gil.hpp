@@ -37,8 +37,19 @@ void begin_ending();
 /// In a catch (...): does not return where Python unwinds this thread. Needs no GIL.
 void stop_if_unwound();
 
-/// Calls Python code from C++. A thread that is unwound meanwhile stops in here, before destructors
-/// let go of objects without the GIL.
+/// Calls `body`, which runs Python code. A thread that is unwound meanwhile stops in here, before
+/// destructors let go of objects without the GIL.
+template <class Body>
+auto stopping_if_unwound(Body body) {
+  try {
+    return body();
+  } catch (...) {
+    stop_if_unwound();
+    throw;
+  }
+}
+
+/// Calls Python code from C++, as `stopping_if_unwound` does.
 nb::object call_python_with(nb::handle function, nb::tuple arguments, nb::handle keywords = {});
 template <class... Args>
 nb::object call_python(nb::handle function, const Args&... arguments) {

@@ -2,6 +2,7 @@
 #include "host_memory.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -15,13 +16,6 @@ namespace bp::python {
 namespace {
 
 std::atomic<int64_t> g_lent_to_queues{0};  // memories, as long as they are lent
-
-int64_t count_elements(std::span<const int64_t> sizes) {
-  if (std::ranges::find(sizes, 0) != sizes.end()) return 0;  // whatever the others are
-  int64_t count = 1;
-  for (const int64_t size : sizes) count *= size;
-  return count;
-}
 
 bool is_contiguous(const HostMemory& memory) {
   int64_t expected = memory.dtype->item_bytes;
@@ -63,31 +57,31 @@ const char* reason_to_copy(const HostMemory& memory, const DeviceObject& device)
   return nullptr;
 }
 
+/// What a tensor of the library's keeps.
+struct WrappedLoan {
+  Loan loan;
+  bool is_lent_to_queues;
+};
+
 void give_back(void* user) {
-  auto* release = static_cast<std::function<void()>*>(user);
-  defer([release] {
-    (*release)();
-    delete release;
+  defer([user] {
+    const std::unique_ptr<WrappedLoan> wrapped(static_cast<WrappedLoan*>(user));
+    if (wrapped->is_lent_to_queues) --g_lent_to_queues;
+    wrapped->loan.end(wrapped->loan.lender);
   });
 }
 
 nb::object wrap(HostMemory& memory, nb::handle device) {
   char* low = memory.first;
   char* high = memory.first + memory.dtype->item_bytes;
-  std::vector<int64_t> strides(memory.sizes.size());
+  std::array<int64_t, BP_MAX_RANK> strides;
   for (size_t i = 0; i < memory.sizes.size(); ++i) {
     const int64_t reach = (memory.sizes[i] - 1) * memory.strides_bytes[i];
     (reach < 0 ? low : high) += reach;
     strides[i] = memory.strides_bytes[i] / memory.dtype->item_bytes;
   }
   const auto& target = nb::cast<const DeviceObject&>(device);
-  auto release = std::make_unique<std::function<void()>>(memory.release);
-  if (!target.is_inline) {
-    *release = [given = memory.release] {
-      --g_lent_to_queues;
-      given();
-    };
-  }
+  auto loan = std::make_unique<WrappedLoan>(memory.loan, !target.is_inline);
   bpa_wrap_args args{};
   args.struct_size = sizeof(args);
   args.flags = memory.is_read_only ? BPA_TENSOR_READ_ONLY_BIT : 0;
@@ -98,12 +92,12 @@ nb::object wrap(HostMemory& memory, nb::handle device) {
   args.sizes = memory.sizes.data();
   args.strides = strides.data();
   args.deleter = give_back;
-  args.user = release.get();
+  args.user = loan.get();
   bpa_tensor* made = nullptr;
   check(bpa_tensor_wrap(target.device.handle(), &args, &made));
-  static_cast<void>(release.release());  // the deleter's now
+  static_cast<void>(loan.release());  // the deleter's now
   if (!target.is_inline) ++g_lent_to_queues;
-  memory.release = nullptr;
+  memory.loan = {};
   return make_tensor(made, device);
 }
 
@@ -112,6 +106,22 @@ nb::object wrap(HostMemory& memory, nb::handle device) {
 HostCopy::HostCopy(const DeviceObject& device, uint64_t bytes) {
   const bool is_done_at_once = device.is_inline && current_stream_of(device) == nullptr;
   if (!is_done_at_once || bytes >= kLargeBytes) release_.emplace();
+}
+
+int64_t count_elements(std::span<const int64_t> sizes) {
+  if (std::ranges::find(sizes, 0) != sizes.end()) return 0;  // whatever the others are
+  int64_t count = 1;
+  for (const int64_t size : sizes) count *= size;
+  return count;
+}
+
+std::unique_ptr<char[]> packed_values(const HostMemory& memory) {
+  const auto bytes = static_cast<size_t>(count_elements(memory.sizes)) * memory.dtype->item_bytes;
+  auto packed = std::make_unique_for_overwrite<char[]>(bytes);
+  std::optional<WithoutGil> release;
+  if (bytes >= kLargeBytes) release.emplace();
+  if (bytes != 0) pack(memory, 0, memory.first, packed.get());
+  return packed;
 }
 
 Copy parse_copy(nb::handle object, const char* function) {
@@ -138,7 +148,7 @@ nb::object tensor_from_values(const Dtype& dtype, std::span<const int64_t> sizes
   return make_tensor(made, device);
 }
 
-nb::object tensor_from_memory(HostMemory memory, nb::handle device, Copy copy,
+nb::object tensor_from_memory(HostMemory&& memory, nb::handle device, Copy copy,
                               const char* function) {
   const auto& target = nb::cast<const DeviceObject&>(device);
   target.check_open();
@@ -152,14 +162,7 @@ nb::object tensor_from_memory(HostMemory memory, nb::handle device, Copy copy,
   if (is_empty || is_contiguous(memory)) {
     return tensor_from_values(*memory.dtype, memory.sizes, memory.first, device);
   }
-  const auto bytes = static_cast<size_t>(count_elements(memory.sizes)) * memory.dtype->item_bytes;
-  const auto packed = std::make_unique_for_overwrite<char[]>(bytes);
-  {
-    std::optional<WithoutGil> release;
-    if (bytes >= kLargeBytes) release.emplace();
-    pack(memory, 0, memory.first, packed.get());
-  }
-  return tensor_from_values(*memory.dtype, memory.sizes, packed.get(), device);
+  return tensor_from_values(*memory.dtype, memory.sizes, packed_values(memory).get(), device);
 }
 
 bool release_may_wait(const DeviceObject& device) {
@@ -167,16 +170,12 @@ bool release_may_wait(const DeviceObject& device) {
 }
 
 void wait_for_writes(const TensorObject& tensor) {
-  bpa_device* device = tensor.device().device.handle();
-  const WithoutGil release;
-  if (!tensor.device().is_inline) return check(bpa_device_sync(device));
-  bpa_stream* stream = nullptr;  // of an inline device no queue: there the host waits
-  check(bpa_stream_get_default(device, &stream));
-  const bpa_status status = bpa_stream_acquire_tensor(stream, tensor.handle(), BPA_ACCESS_READ_BIT);
-  if (status == BP_OK) bpa_stream_release_tensor(stream, tensor.handle(), BPA_ACCESS_READ_BIT);
-  const std::string words = status == BP_OK ? "" : bpa_last_error();  // of this call
-  bpa_stream_release(stream);
-  if (status != BP_OK) throw Error(status, words);
+  const DeviceObject& device = tensor.device();
+  const HostCopy release(device, tensor.info().bytes);
+  if (!device.is_inline) return check(bpa_device_sync(device.device.handle()));
+  bpa_stream* stream = device.default_stream.handle();  // no queue: there the host waits
+  check(bpa_stream_acquire_tensor(stream, tensor.handle(), BPA_ACCESS_READ_BIT));
+  check(bpa_stream_release_tensor(stream, tensor.handle(), BPA_ACCESS_READ_BIT));
 }
 
 }  // namespace bp::python

@@ -6,11 +6,12 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
-#include <utility>
-#include <vector>
+#include <span>
 
 #include "gil.hpp"
 #include "tensors.hpp"
@@ -22,28 +23,50 @@ enum class Copy : uint8_t { kIfNeeded, kAlways, kNever };
 
 Copy parse_copy(nb::handle object, const char* function);
 
+/// A number for each axis.
+class AxisValues {
+ public:
+  /// At most BP_MAX_RANK of them.
+  void assign(const int64_t* begin, const int64_t* end) {
+    std::copy(begin, end, values_.begin());
+    size_ = static_cast<size_t>(end - begin);
+  }
+  void resize(size_t size) {
+    if (size > size_) std::fill(values_.begin() + size_, values_.begin() + size, 0);
+    size_ = size;
+  }
+  size_t size() const { return size_; }
+  const int64_t* data() const { return values_.data(); }
+  int64_t& operator[](size_t i) { return values_[i]; }
+  int64_t operator[](size_t i) const { return values_[i]; }
+  const int64_t* begin() const { return data(); }
+  const int64_t* end() const { return data() + size_; }
+
+ private:
+  std::array<int64_t, BP_MAX_RANK> values_;  // as many as there are axes
+  size_t size_ = 0;
+};
+
+/// What somebody lends, until `end(lender)` is called.
+struct Loan {
+  void (*end)(void* lender) = nullptr;  // NULL: nothing is lent
+  void* lender = nullptr;
+};
+
 /// A strided array in host memory. What it borrows is given back under the GIL.
 struct HostMemory {
   const Dtype* dtype = nullptr;
   char* first = nullptr;  // element [0, 0, ...]
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> strides_bytes;
+  AxisValues sizes;
+  AxisValues strides_bytes;
   bool is_read_only = false;
-  std::function<void()> release;
+  Loan loan;
 
   HostMemory() = default;
-  HostMemory(HostMemory&& other) noexcept { *this = std::move(other); }
-  HostMemory& operator=(HostMemory&& other) noexcept {
-    dtype = other.dtype;
-    first = other.first;
-    sizes = std::move(other.sizes);
-    strides_bytes = std::move(other.strides_bytes);
-    is_read_only = other.is_read_only;
-    release = std::exchange(other.release, nullptr);
-    return *this;
-  }
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
   ~HostMemory() {
-    if (release) release();
+    if (loan.end != nullptr) loan.end(loan.lender);
   }
 };
 
@@ -57,8 +80,12 @@ class HostCopy {
   std::optional<WithoutGil> release_;
 };
 
+/// The values, contiguous.
+std::unique_ptr<char[]> packed_values(const HostMemory& memory);
+int64_t count_elements(std::span<const int64_t> sizes);
+
 /// A tensor over that memory where the device computes in host memory, else of a copy.
-nb::object tensor_from_memory(HostMemory memory, nb::handle device, Copy copy,
+nb::object tensor_from_memory(HostMemory&& memory, nb::handle device, Copy copy,
                               const char* function);
 /// A copy of contiguous values.
 nb::object tensor_from_values(const Dtype& dtype, std::span<const int64_t> sizes,

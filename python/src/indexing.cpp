@@ -59,6 +59,7 @@ Values values_for(const TensorObject& target, nb::handle value) {
     AsarrayArgs args;
     args.function = "assignment";
     args.device = nb::borrow(target.device_object());
+    args.moves_tensors = false;
     if (is_plain_nested(value)) args.dtype = &target.dtype();
     given = as_tensor(value, args);
   }

@@ -52,6 +52,7 @@ Part part_of_array(nb::handle object, const TensorObject& like) {
   AsarrayArgs args;
   args.function = "index";
   args.device = nb::borrow(like.device_object());
+  args.moves_tensors = false;
   nb::object made = as_tensor(object, args);
   const TensorObject& tensor = tensor_of(made);
   if (is_plain_nested(object) && tensor.element_count() == 0) {

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Loading a model: what Python gives, as bpa_session_args has it.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
+#include "argument_names.hpp"
 #include "deferred.hpp"
 #include "interrupts.hpp"
 #include "sessions.hpp"
@@ -172,6 +177,42 @@ void read_dims(nb::handle given, LoadCall& call) {
   call.args.range_count = call.range_mins.size();
 }
 
+/// Python's names of what the call hands over. `devices`: what was given for them.
+std::vector<ArgumentName> names_of(const LoadCall& call, nb::handle devices) {
+  std::vector<ArgumentName> names = {{"path", "model"},
+                                     {"data", "model"},
+                                     {"bytes", "len(model)"},
+                                     {"args.dim_names", "dims"},
+                                     {"args.range_names", "dims"}};
+  const bool is_list = nb::isinstance<nb::list>(devices) || nb::isinstance<nb::tuple>(devices);
+  for (size_t i = 0; i < call.devices.size(); ++i) {
+    const std::string index = "[" + std::to_string(i) + "]";
+    names.push_back({"args.devices" + index, is_list ? "device" + index : "device"});
+  }
+  const auto add = [&names](const std::vector<std::string>& dims,
+                            std::initializer_list<const char*> arrays) {
+    for (size_t i = 0; i < dims.size(); ++i) {
+      for (const char* array : arrays) {
+        names.push_back({array + ("[" + std::to_string(i) + "]"), "dims['" + dims[i] + "']"});
+      }
+    }
+  };
+  add(call.names, {"args.dim_names", "args.dim_sizes"});
+  add(call.range_names, {"args.range_names", "args.range_mins", "args.range_maxes"});
+  return names;
+}
+
+/// A path where nothing is: an exception that is also Python's FileNotFoundError.
+void refuse_missing_file(const LoadCall& call, nb::handle model) {
+  if (call.bytes != nullptr || call.path.empty()) return;
+  if (access(call.path.c_str(), F_OK) == 0 || errno != ENOENT) return;
+  const nb::object kind = nb::module_::import_("backplane._errors").attr("MissingFileError");
+  const nb::object path = nb::module_::import_("os").attr("fspath")(model);
+  const nb::object made = kind(ENOENT, std::strerror(ENOENT), path);
+  PyErr_SetObject(kind.ptr(), made.ptr());
+  throw nb::python_error();
+}
+
 }  // namespace
 
 std::pair<bpa_session*, nb::object> load_session(const LoadArguments& given) {
@@ -186,7 +227,12 @@ std::pair<bpa_session*, nb::object> load_session(const LoadArguments& given) {
   nb::object device = read_devices(given.device, *call);
   read_dims(given.dims, *call);
   read_model(given.model, *call);
-  call_interruptibly([call] { call->run(); });
+  try {
+    call_interruptibly([call] { call->run(); });
+  } catch (const Error& error) {
+    if (error.status() == BP_UNAVAILABLE) refuse_missing_file(*call, given.model);
+    throw renamed(error, "load", names_of(*call, given.device));
+  }
   return {std::exchange(call->made, nullptr), std::move(device)};
 }
 

@@ -32,7 +32,7 @@ NB_MODULE(bound_core, module) {
   bp::python::bind_interrupts();
   bp::python::bind_devices(module);
   bp::python::bind_tensors(module);
-  bp::python::bind_exchange_api();
+  bp::python::bind_exchange_api(module);
   bp::python::bind_buffers(module);
   bp::python::bind_array_api(module);
   bp::python::bind_creation(module);

@@ -146,9 +146,8 @@ nb::object Operands::settled(size_t i, const Dtype& dtype) const {
 }
 
 bool Operands::is_large() const {
-  return std::any_of(sides_.begin(), sides_.end(), [](const Operand& side) {
-    return side.is_tensor && tensor_of(side.object).is_large();
-  });
+  if (!sides_[0].is_tensor || !sides_[1].is_tensor) return first_tensor().is_large();
+  return are_large(tensor_of(sides_[0].object), tensor_of(sides_[1].object));
 }
 
 nb::object call_operator(uint32_t op, std::span<const bpa_tensor* const> inputs,

@@ -80,11 +80,13 @@ class OperatorCall {
 
   /// That of the first tensor, which the library holds the others to.
   void find_device() {
+    const TensorObject* first = nullptr;
     for (PyObject* object : given_) {
       if (!is_tensor(object)) continue;
       const TensorObject& tensor = tensor_of(object);
       tensor.device().check_open();
-      is_large_ = is_large_ || tensor.is_large();
+      if (first == nullptr) first = &tensor;
+      is_large_ = is_large_ || are_large(*first, tensor);
       if (!device_.is_valid()) device_ = nb::borrow(tensor.device_object());
     }
     has_tensor_ = device_.is_valid();

@@ -70,16 +70,8 @@ bp_str read_str(const Place& place, nb::handle value) {
 }
 
 int64_t read_dtype(const Place& place, nb::handle value) {
-  const std::string function = place.text();
   if (value.is_none()) place.refuse("a dtype", value);
-  const Dtype* row = nullptr;
-  try {
-    row = parse_dtype(value, place.op.name);
-  } catch (const nb::python_error&) {  // in words of this argument
-    fail(PyExc_TypeError,
-         place.text() + "no dtype is named by " + nb::cast<std::string>(nb::repr(value)));
-  }
-  return row->code;
+  return parse_dtype(value, place.op.name, place.attribute.name)->code;
 }
 
 std::vector<int64_t> read_i64s(const Place& place, nb::handle value) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "argument_names.hpp"
 #include "asarray.hpp"
 #include "host_memory.hpp"
 #include "runs.hpp"
@@ -128,8 +129,9 @@ nb::object RunRequest::convert(const SessionIo& io, nb::object given) const {
   AsarrayArgs args;
   args.function = place.c_str();
   args.device = nb::borrow(session_.device_object());
+  args.number_dtype = find_dtype(io.io.dtype);
   Kind kind{};
-  if (is_plain_nested(given) || number_kind(given, kind)) args.dtype = find_dtype(io.io.dtype);
+  if (number_kind(given, kind)) args.dtype = args.number_dtype;
   return as_tensor(given, args);
 }
 
@@ -146,6 +148,20 @@ void RunRequest::read_timeout(nb::handle timeout) {
                  "most 1e9, found " + nb::cast<std::string>(nb::repr(timeout)));
   }
   args_.timeout_ns = static_cast<uint64_t>(std::ceil(seconds * 1e9));
+}
+
+Error RunRequest::explain(const Error& error) const {
+  std::vector<ArgumentName> names = {{"args.stream", "stream"}, {"args.cancel", "cancel"}};
+  const auto add = [&names](const char* array, size_t i, const char* place,
+                            const std::string& name) {
+    names.push_back({array + ("[" + std::to_string(i) + "]"), place + ("['" + name + "']")});
+  };
+  for (size_t i = 0; i < args_.input_count; ++i)
+    add("args.inputs", i, "inputs", args_.input_names[i]);
+  for (size_t i = 0; i < args_.bound_output_count; ++i) {
+    add("args.bound_outputs", i, "out", session_.outputs()[i].io.name);
+  }
+  return renamed(error, function_, names);
 }
 
 Answered::~Answered() {

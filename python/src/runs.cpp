@@ -70,6 +70,7 @@ void AsyncRun::finish(void* user, bpa_status status, const char* message, bpa_te
   } else {
     try {
       run.message_ = message;
+      run.op_ = bpa_last_error_op();
     } catch (const std::exception&) {  // no memory for words: the status tells
     }
   }
@@ -78,7 +79,7 @@ void AsyncRun::finish(void* user, bpa_status status, const char* message, bpa_te
 }
 
 void AsyncRun::give(bpa_tensor** out_outputs) {
-  if (status_ != BP_OK) throw Error(status_, message_);
+  if (status_ != BP_OK) throw Error(status_, message_, op_);
   std::copy(outputs_.begin(), outputs_.end(), out_outputs);
   std::fill(outputs_.begin(), outputs_.end(), nullptr);
 }

@@ -89,6 +89,8 @@ class RunRequest {
   RunRequest(SessionObject& session, const RunArguments& given);
 
   bpa_run_args& args() { return args_; }
+  /// What the library says of the arguments, in Python's names for them.
+  Error explain(const Error& error) const;
   uint64_t input_bytes() const { return input_bytes_; }
   const std::shared_ptr<CancelToken>& cancel() const { return cancel_; }
 
@@ -136,6 +138,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
   uint64_t number_ = 0;
   bpa_status status_ = BP_OK;
   std::string message_;
+  std::string op_;
   std::vector<bpa_tensor*> outputs_;
   Ending ending_;
 };

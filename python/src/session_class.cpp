@@ -27,8 +27,14 @@ nb::object python_function(const char* module, const char* name) {
   return nb::module_::import_(module).attr(name);
 }
 
-nb::object load(nb::handle model, nb::handle device, nb::handle dims, nb::handle memory_limit,
-                nb::handle max_contexts, bool deterministic, bool read_weights) {
+nb::object load(nb::handle model, const nb::args& more, nb::handle device, nb::handle dims,
+                nb::handle memory_limit, nb::handle max_contexts, bool deterministic,
+                bool read_weights) {
+  if (more.size() != 0) {
+    fail(PyExc_TypeError, "load: takes one argument by position, the model, found " +
+                              std::to_string(more.size() + 1) +
+                              "; others go by name: load(model, device=...)");
+  }
   auto [handle, first_device] =
       load_session({model, device, dims, memory_limit, max_contexts, deterministic, read_weights});
   nb::object made;
@@ -43,6 +49,16 @@ nb::object load(nb::handle model, nb::handle device, nb::handle dims, nb::handle
   return made;
 }
 
+/// Calls the library; what it says of arguments becomes Python's words.
+template <class Body>
+void explained(const RunRequest& request, Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    throw request.explain(error);
+  }
+}
+
 /// The way of small models: nothing is parsed but the inputs.
 PyObject* call(PyObject* self, PyObject* inputs, PyObject* keywords) {
   return guarded([&]() -> PyObject* {
@@ -52,7 +68,7 @@ PyObject* call(PyObject* self, PyObject* inputs, PyObject* keywords) {
     SessionObject& session = session_of(self);
     RunRequest request(session, {.function = "Session()", .inputs = inputs});
     Answered answered(session.outputs().size());
-    run_now(session, request, answered.data());
+    explained(request, [&] { run_now(session, request, answered.data()); });
     return make_result(session, answered).release().ptr();
   });
 }
@@ -64,7 +80,7 @@ nb::object run(SessionObject& session, nb::handle inputs, nb::handle out, nb::ha
   RunRequest request(session, given);
   plan.bind(request.args());
   Answered answered(session.outputs().size());
-  run_now(session, request, answered.data());
+  explained(request, [&] { run_now(session, request, answered.data()); });
   return plan.make_dict(session, answered);
 }
 
@@ -78,7 +94,7 @@ nb::object start(nb::handle_t<SessionObject> self, const CompletionQueueObject& 
   plan.bind(request.args());
   auto run = std::make_shared<AsyncRun>(session.core(), session.outputs().size(), request.cancel());
   nb::object made = nb::cast(RunObject{nb::borrow(self), std::move(plan), run});
-  run->start(request.args(), queue.queue, number);
+  explained(request, [&] { run->start(request.args(), queue.queue, number); });
   return made;
 }
 
@@ -182,29 +198,59 @@ const PyType_Slot kSlots[] = {
 
 using SessionClass = nb::class_<SessionObject>;
 
+/// For help(): what the three ways to run have in common.
+std::string run_signature(const char* name, const char* answer) {
+  return "def " + std::string(name) +
+         "(self, inputs: dict[str, object], *, out: dict[str, Tensor] | None = None, outputs: "
+         "Sequence[str] | None = None, timeout: float | None = None, cancel: Cancel | None = None, "
+         "stream: Stream | None = None) -> " +
+         answer;
+}
+
 void bind_run_methods(SessionClass& bound) {
   bound
       .def("run", &run, nb::arg("inputs"), nb::kw_only(), nb::arg("out") = nb::none(),
            nb::arg("outputs") = nb::none(), nb::arg("timeout") = nb::none(),
            nb::arg("cancel") = nb::none(), nb::arg("stream") = nb::none(),
+           nb::sig(run_signature("run", "dict[str, Tensor]").c_str()),
            "Runs once and answers a dict of the outputs by name, or of those listed in `outputs`. "
            "inputs: tensors, or what asarray() takes, by name. out: tensors that get outputs, by "
-           "name. timeout: seconds. cancel: a Cancel. stream: a Stream of the session's device.")
+           "name. timeout: seconds, above 0. cancel: a Cancel. stream: a Stream of the session's "
+           "device; the thread's current one unless given. Any thread; the GIL is released.")
       .def("submit", &delegate<kSubmit>, nb::arg("inputs"), nb::kw_only(),
            nb::arg("out") = nb::none(), nb::arg("outputs") = nb::none(),
            nb::arg("timeout") = nb::none(), nb::arg("cancel") = nb::none(),
            nb::arg("stream") = nb::none(),
+           nb::sig(run_signature("submit", "Future[dict[str, Tensor]]").c_str()),
            "Queues a run, and answers a concurrent.futures.Future of what run() answers. Inputs "
            "that share memory with arrays must not change until the run has ended.")
       .def("run_async", &delegate<kRunAsync>, nb::arg("inputs"), nb::kw_only(),
            nb::arg("out") = nb::none(), nb::arg("outputs") = nb::none(),
            nb::arg("timeout") = nb::none(), nb::arg("cancel") = nb::none(),
            nb::arg("stream") = nb::none(),
+           nb::sig(run_signature("run_async", "Coroutine[Any, Any, dict[str, Tensor]]").c_str()),
            "run() to be awaited. A task that is cancelled cancels the run.")
       .def("_start", &start, nb::arg("queue"), nb::arg("number"), nb::arg("function"),
            nb::arg("inputs"), nb::kw_only(), nb::arg("out") = nb::none(),
            nb::arg("outputs") = nb::none(), nb::arg("timeout") = nb::none(),
            nb::arg("cancel") = nb::none(), nb::arg("stream") = nb::none());
+}
+
+void bind_load(nb::module_& module) {
+  module.def(
+      "load", &load, nb::arg("model"), nb::arg("more"), nb::arg("device") = nb::none(),
+      nb::arg("dims") = nb::none(), nb::arg("memory_limit") = nb::none(),
+      nb::arg("max_contexts") = nb::none(), nb::arg("deterministic") = false,
+      nb::arg("read_weights") = false,
+      nb::sig("def load(model: str | PathLike | bytes, *, device: Device | str | Sequence[Device "
+              "| str] | None = None, dims: dict[str, int | tuple[int, int | None]] | None = None, "
+              "memory_limit: int | None = None, max_contexts: int | None = None, deterministic: "
+              "bool = False, read_weights: bool = False) -> Session"),
+      "A Session of an ONNX model: a path, or the bytes of a file. device: a Device or its "
+      "name; a list: in order of preference. dims: sizes of symbolic dimensions, or "
+      "(min, max) of each, where None is no end. memory_limit: bytes. max_contexts: runs at once. "
+      "deterministic: equal bits on equal runs. read_weights: files are read, not mapped. "
+      "MissingFileError, a FileNotFoundError, where there is no file.");
 }
 
 }  // namespace
@@ -219,15 +265,19 @@ void bind_sessions(nb::module_& module) {
                      "the inputs in order and answers a tensor, or a tuple of them.");
   bind_run_methods(bound);
   bound
-      .def_prop_ro("device",
-                   [](const SessionObject& self) { return nb::borrow(self.device_object()); })
-      .def_prop_ro("inputs", [](const SessionObject& self) { return describe_ios(self.inputs()); })
-      .def_prop_ro("outputs",
-                   [](const SessionObject& self) { return describe_ios(self.outputs()); })
+      .def_prop_ro(
+          "device", [](const SessionObject& self) { return nb::borrow(self.device_object()); },
+          "The Device that runs the model; the first where load() was given several.")
+      .def_prop_ro(
+          "inputs", [](const SessionObject& self) { return describe_ios(self.inputs()); },
+          "A TensorInfo (name, dtype, shape, ...) of each input, in the order of calls.")
+      .def_prop_ro(
+          "outputs", [](const SessionObject& self) { return describe_ios(self.outputs()); },
+          "A TensorInfo (name, dtype, shape, ...) of each output, in the order of answers.")
       .def_prop_ro("placement", &placement,
                    "How the nodes of the newest run were placed; before the first run, those that "
-                   "load() planned ahead.")
-      .def_prop_ro("is_closed", &SessionObject::is_closed)
+                   "load() planned ahead. A Placement.")
+      .def_prop_ro("is_closed", &SessionObject::is_closed, "Whether close() was called.")
       .def("close", &SessionObject::close,
            "Later calls raise GONE. Runs in progress end as they would have.")
       .def("__enter__", [](nb::handle_t<SessionObject> self) { return nb::borrow(self); })
@@ -235,14 +285,7 @@ void bind_sessions(nb::module_& module) {
       .def("__repr__", [](nb::handle_t<SessionObject> self) {
         return call_python(python_function("backplane._session", "describe"), self);
       });
-  module.def("load", &load, nb::arg("model"), nb::kw_only(), nb::arg("device") = nb::none(),
-             nb::arg("dims") = nb::none(), nb::arg("memory_limit") = nb::none(),
-             nb::arg("max_contexts") = nb::none(), nb::arg("deterministic") = false,
-             nb::arg("read_weights") = false,
-             "A Session of an ONNX model: a path, or the bytes of a file. device: a Device or its "
-             "name; a list: in order of preference. dims: sizes of symbolic dimensions, or "
-             "(min, max) of each. memory_limit: bytes. max_contexts: runs at once. deterministic: "
-             "equal bits on equal runs. read_weights: files are read, not mapped.");
+  bind_load(module);
 }
 
 }  // namespace bp::python

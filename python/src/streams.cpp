@@ -166,7 +166,9 @@ void bind_streams(nb::module_& module) {
       .def_static("wrap", &wrap, nb::arg("device"), nb::arg("native_handle"),
                   "A stream over a queue of the vendor's own interface, which lives at least as "
                   "long: (kind, handle), as `native_handle` answers it.")
-      .def_prop_ro("device", [](const StreamObject& self) { return self.device; })
+      .def_prop_ro(
+          "device", [](const StreamObject& self) { return self.device; },
+          "The Device whose queue it is.")
       .def_prop_ro("native_handle", &native_handle,
                    "The vendor's queue behind the stream: (kind, handle).")
       .def("sync", &sync, "Waits for all work; its first failure is raised, again at each call.")

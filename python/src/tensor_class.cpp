@@ -56,17 +56,28 @@ nb::object reduce(const TensorObject& tensor) {
 using TensorClass = nb::class_<TensorObject>;
 
 void bind_properties(TensorClass& bound) {
-  bound.def_prop_ro("shape", [](const TensorObject& self) { return tuple_of(self.sizes()); })
+  bound
+      .def_prop_ro(
+          "shape", [](const TensorObject& self) { return tuple_of(self.sizes()); },
+          "The size of each dimension.")
       .def_prop_ro(
           "strides", [](const TensorObject& self) { return tuple_of(self.strides()); },
           "Steps between elements, counted in elements (NumPy counts bytes).")
-      .def_prop_ro("ndim", [](const TensorObject& self) { return self.sizes().size(); })
-      .def_prop_ro("size", &TensorObject::element_count)
-      .def_prop_ro("nbytes", [](const TensorObject& self) { return self.info().bytes; })
-      .def_prop_ro("dtype", [](const TensorObject& self) { return dtype_object(self.dtype()); })
-      .def_prop_ro("device",
-                   [](const TensorObject& self) { return nb::borrow(self.device_object()); })
-      .def_prop_ro("is_read_only", &TensorObject::is_read_only)
+      .def_prop_ro(
+          "ndim", [](const TensorObject& self) { return self.sizes().size(); },
+          "The number of dimensions.")
+      .def_prop_ro("size", &TensorObject::element_count, "The number of elements.")
+      .def_prop_ro(
+          "nbytes", [](const TensorObject& self) { return self.info().bytes; },
+          "Bytes of the elements, whatever lies between them in memory.")
+      .def_prop_ro(
+          "dtype", [](const TensorObject& self) { return dtype_object(self.dtype()); },
+          "The Dtype of the elements.")
+      .def_prop_ro(
+          "device", [](const TensorObject& self) { return nb::borrow(self.device_object()); },
+          "The Device whose memory it is in.")
+      .def_prop_ro("is_read_only", &TensorObject::is_read_only,
+                   "Whether assignments are refused, as of memory that was lent for reading.")
       .def_prop_ro("T", &transposed, "A view with the axes in reverse.")
       .def_prop_ro("mT", &matrix_transposed, "A view with the last two axes swapped.");
 }
@@ -85,7 +96,10 @@ void bind_methods(TensorClass& bound) {
             if (nb::cast<bool>(copy)) args.copy = Copy::kAlways;
             return as_tensor(self, args);
           },
-          nb::arg("dtype").none(), nb::kw_only(), nb::arg("copy") = true)
+          nb::arg("dtype").none(), nb::kw_only(), nb::arg("copy") = true,
+          nb::sig("def astype(self, dtype: Dtype | str | type, *, copy: bool = True) -> Tensor"),
+          "The values converted to another dtype, in memory of their own. copy=False: this very "
+          "tensor where it has that dtype.")
       .def(
           "to_device",
           [](nb::handle_t<TensorObject> self, nb::handle device, nb::handle stream) {
@@ -97,7 +111,10 @@ void bind_methods(TensorClass& bound) {
             return moved_to(self, parse_device(device, "to_device"));
           },
           nb::arg("device").none(), nb::kw_only(), nb::arg("stream") = nb::none(),
-          "The same values on another device.")
+          nb::sig("def to_device(self, device: Device | str | None, *, stream: None = None) -> "
+                  "Tensor"),
+          "The same values on another device; this very tensor where it is there. device: None is "
+          "the default one. stream: only None, for values move in the order of the tensor's work.")
       .def(
           "numpy",
           [](nb::handle_t<TensorObject> self, nb::handle copy) {
@@ -105,7 +122,12 @@ void bind_methods(TensorClass& bound) {
                                copy);
           },
           nb::kw_only(), nb::arg("copy") = nb::none(),
-          "A NumPy array: of the same memory where the host reads it, else of a copy.")
+          nb::sig("def numpy(self, *, copy: bool | None = None) -> numpy.ndarray"),
+          "A NumPy array: of the same memory where the host reads it, which stays alive and shows "
+          "later writes, else of a copy. copy: True always copies; False raises ValueError "
+          "where sharing cannot be. Waits for the tensor's values.")
+      .def("__format__", &formatted, nb::arg("spec"),
+           "A 0-d tensor is formatted as its number; of others the spec is empty.")
       .def("__repr__", [](nb::handle_t<TensorObject> self) {
         return call_python(nb::module_::import_("backplane._format").attr("describe"), self);
       });
@@ -151,7 +173,8 @@ void bind_tensors(nb::module_& module) {
   slots.push_back({Py_tp_new, reinterpret_cast<void*>(refuse_new)});
   slots.push_back({0, nullptr});
   TensorClass bound(module, "Tensor", nb::type_slots(slots.data()), nb::is_final(),
-                    nb::is_weak_referenceable(), "A strided view of values on a device.");
+                    nb::is_weak_referenceable(),
+                    "A strided view of values on a device. asarray() and the like make one.");
   g_tensor_type = reinterpret_cast<PyTypeObject*>(bound.ptr());
   Py_INCREF(bound.ptr());  // for the life of the process
   bind_properties(bound);

@@ -21,12 +21,12 @@ namespace bp::python {
 
 TensorObject::~TensorObject() {
   {
+    const DeferringBriefly deferring;  // what that release lets go of
     std::optional<WithoutGil> release;
     if (release_may_wait(device())) release.emplace();
     bpa_tensor_release(handle_);
   }
   device_.dec_ref();
-  run_deferred();  // what that release let go of
 }
 
 void TensorObject::load_info() const {
@@ -48,6 +48,22 @@ bool TensorObject::is_contiguous() const {
     expected *= sizes()[i];
   }
   return true;
+}
+
+bool are_large(const TensorObject& a, const TensorObject& b) {
+  if (a.is_large() || b.is_large()) return true;
+  // Neither overflows: both are small, and have no more elements than bytes.
+  if (a.info().bytes * b.info().bytes < kLargeBytes) return false;
+  const size_t rank = std::max(a.sizes().size(), b.sizes().size());
+  const auto size_of = [rank](const TensorObject& tensor, size_t i) {
+    const size_t absent = rank - tensor.sizes().size();
+    return i < absent ? 1 : tensor.sizes()[i - absent];
+  };
+  auto bytes = static_cast<uint64_t>(std::max(a.dtype().item_bytes, b.dtype().item_bytes));
+  for (size_t i = 0; i < rank; ++i) {
+    bytes *= static_cast<uint64_t>(std::max(size_of(a, i), size_of(b, i)));
+  }
+  return bytes >= kLargeBytes;
 }
 
 nb::object make_tensor(bpa_tensor* handle, nb::handle device) {

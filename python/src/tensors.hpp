@@ -66,6 +66,9 @@ inline bool is_tensor(PyObject* object) { return Py_TYPE(object) == g_tensor_typ
 inline TensorObject& tensor_of(PyObject* object) { return *nb::inst_ptr<TensorObject>(object); }
 inline TensorObject& tensor_of(nb::handle object) { return tensor_of(object.ptr()); }
 
+/// is_large() of both and of what they repeat each other to: a column and a row make a matrix.
+bool are_large(const TensorObject& a, const TensorObject& b);
+
 /// A Python tensor that takes over the reference.
 nb::object make_tensor(bpa_tensor* handle, nb::handle device);
 

@@ -80,6 +80,19 @@ nb::object list_of(const TensorObject& tensor) {
   return list_from(tensor.dtype(), tensor.sizes(), next);
 }
 
+nb::object formatted(nb::handle_t<TensorObject> self, nb::str spec) {
+  const TensorObject& tensor = tensor_of(self);
+  if (tensor.sizes().empty()) {
+    const nb::object text = nb::steal(PyObject_Format(item_of(tensor).ptr(), spec.ptr()));
+    if (!text.is_valid()) throw nb::python_error();
+    return text;
+  }
+  if (nb::len(spec) == 0) return nb::str(self);
+  fail(PyExc_TypeError, "format: '" + nb::cast<std::string>(spec) +
+                            "' formats one number, and the tensor has the shape " +
+                            shape_text(tensor.sizes()));
+}
+
 void append_value_slots(std::vector<PyType_Slot>& slots) {
   slots.push_back({Py_nb_bool, reinterpret_cast<void*>(truth)});
   slots.push_back({Py_nb_int, reinterpret_cast<void*>(as_int)});

@@ -151,6 +151,11 @@ def test_token_refuses():
     with pytest.raises(TypeError):
         bp.Cancel(1)
     cancel = bp.Cancel()
+    assert repr(cancel) == "<backplane.Cancel: not requested>"
+    cancel.request()
+    assert repr(cancel) == "<backplane.Cancel: requested>"
+    cancel.reset()
+    assert repr(cancel) == "<backplane.Cancel: not requested>"
     cancel.reset()  # without a request it does nothing
     session = bp.load(models.relu())
     assert session.run({"x": [1.0]}, cancel=cancel)["y"].tolist() == [1]

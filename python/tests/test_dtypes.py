@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 import pickle
+import re
 
 import ml_dtypes
 import numpy as np
+import onnx_models
 import pytest
 
 import backplane as bp
@@ -67,6 +69,53 @@ def test_dtype_of_python_types():
 def test_dtype_pickles():
     assert pickle.loads(pickle.dumps(bp.bfloat16)) is bp.bfloat16
     assert repr(bp.float32) == "backplane.float32"
+
+
+SHORT_NAMES = {
+    "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16",
+    "i16": "int16", "i32": "int32", "i64": "int64",
+    "u16": "uint16", "u32": "uint32", "u64": "uint64",
+    "c64": "complex64", "c128": "complex128",
+    "f8e4m3fn": "float8_e4m3fn", "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2",
+    "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("short", SHORT_NAMES)
+def test_names_of_the_library(short):
+    dtype = getattr(bp, SHORT_NAMES[short])
+    assert bp.dtype(short) is dtype and dtype == short
+    assert bp.zeros(1, dtype=short).dtype is dtype
+    assert bp.ops.cast(bp.zeros(1), dtype).dtype is bp.ops.cast(bp.zeros(1), short).dtype
+
+
+AMBIGUOUS = [("i8", "int8", "int64"), ("u8", "uint8", "uint64")]
+
+
+@pytest.mark.parametrize("short, ours, numpys", AMBIGUOUS)
+def test_names_that_numpy_has_for_others(short, ours, numpys):
+    assert np.dtype(short) == numpys
+    assert getattr(bp, ours) != short and getattr(bp, numpys) != short
+    words = f"no dtype is named by '{short}': it is {ours} to this library, and {numpys} to NumPy"
+    for call in (bp.dtype, lambda given: bp.zeros(1, dtype=given),
+                 lambda given: bp.ops.cast(bp.zeros(1), given)):
+        with pytest.raises(TypeError, match=words):
+            call(short)
+
+
+def test_words_of_errors_name_dtypes():
+    """What a refusal calls a dtype is a name that dtype() knows, or says what to write."""
+    session = bp.load(onnx_models.add())
+    for name in (*NUMPY_NAMES, *ML_NAMES):
+        if name == "float32":
+            continue  # which the model takes
+        with pytest.raises(ValueError, match="found") as caught:
+            session(bp.zeros(3), bp.empty(3, dtype=name))
+        found = re.search(r"found (\w+)", str(caught.value)).group(1)
+        if found in ("i8", "u8"):
+            assert name in ("int8", "uint8")
+        else:
+            assert bp.dtype(found) == name
 
 
 @pytest.mark.parametrize("bad", ["float31", "", object(), 3, None, np.dtype("M8[s]"), str])

@@ -26,6 +26,13 @@ def test_first_steps():
     assert "InvalidArgumentError: add" in text or len(DEVICES) == 1
 
 
+def test_digits_says_what_it_needs():
+    command = [sys.executable, "-B", EXAMPLES / "python" / "digits.py"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1 and done.stderr.startswith("usage: digits.py FOLDER [DEVICE ...]")
+    assert "Traceback" not in done.stderr
+
+
 def test_digits():
     text = run("digits.py", EXAMPLES / "digits")
     for device in DEVICES:

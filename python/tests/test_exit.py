@@ -104,6 +104,21 @@ thread.start()
     assert python(code, setup="") == (0, "joined False ['GONE']\n", "")
 
 
+def test_a_signal_ends_the_wait_for_queued_work():
+    """Hours of it: the process ends long before, and as Python says it of an exit handler."""
+    code = """
+import atexit, signal
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+# Registered after the package's own handler, it runs before that one.
+atexit.register(signal.setitimer, signal.ITIMER_REAL, 0.5)
+x = bp.ones((512, 512), device="npu:0")
+for _ in range(5000): y = x @ x
+"""
+    code, out, err = python(code)
+    assert (code, out) == (0, "")
+    assert err.startswith("Exception ignored in atexit") and err.endswith("KeyboardInterrupt: \n")
+
+
 def test_everything_alive():
     code = """
 kept = [bp.asarray(np.ones(4)), bp.ones(3).numpy(), np.from_dlpack(bp.ones(3)), queued @ queued]

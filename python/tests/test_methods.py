@@ -33,6 +33,8 @@ def test_sum_has_a_dtype():
     small = bp.full((300,), 100, dtype=bp.int8)
     assert small.sum().item() == 30000
     assert small.sum(dtype=bp.int8).dtype == bp.int8
+    assert small.sum(dtype="float64").item() == 30000
+    assert small.prod(dtype=np.float64).dtype is bp.float64
 
 
 @pytest.mark.parametrize("axis", [None, 0, 2])

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
+import copy
+import errno
 import gc
 import os
+import pathlib
+import pickle
 import sys
 import threading
 import time
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -177,12 +182,37 @@ def test_bad_models(tmp_path):
             bp.load(spoiled)(X)
         except bp.Error as error:
             assert error.status in ("INVALID_ARGUMENT", "UNSUPPORTED"), (seed, error)
-    with pytest.raises(bp.Error, match="missing.onnx"):
-        bp.load(tmp_path / "missing.onnx")
-    with pytest.raises(bp.Error):
+    with pytest.raises(bp.Error) as caught:
         bp.load(tmp_path)
+    assert not isinstance(caught.value, FileNotFoundError)
     with pytest.raises(ValueError):
         bp.load("a\0b")
+
+
+@pytest.mark.parametrize("kind", [str, pathlib.Path, os.fsencode])
+@pytest.mark.parametrize("name", ["missing.onnx", "no folder/model.onnx"])
+def test_missing_files(tmp_path, kind, name):
+    path = kind(str(tmp_path / name))
+    with pytest.raises(FileNotFoundError, match=name) as caught:
+        bp.load(path)
+    error = caught.value
+    assert isinstance(error, bp.MissingFileError) and isinstance(error, bp.Error)
+    assert (error.errno, error.filename) == (errno.ENOENT, os.fspath(path))
+    assert error.status == "UNAVAILABLE" and error.op is None
+    for same in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(same) is bp.MissingFileError and str(same) == str(error)
+        assert (same.errno, same.filename) == (error.errno, error.filename)
+
+
+def test_missing_weights_are_no_missing_model(tmp_path):
+    path = tmp_path / "mlp.onnx"
+    model = onnx.load_from_string(models.mlp())
+    onnx.save(model, path, save_as_external_data=True, location="weights", size_threshold=0)
+    check(bp.load(path)(X)[0], expected(models.mlp(), x=X)["y"])
+    (tmp_path / "weights").unlink()
+    with pytest.raises(bp.Error, match="weights") as caught:
+        bp.load(path)
+    assert not isinstance(caught.value, FileNotFoundError)
 
 
 BAD_LOADS = [
@@ -190,14 +220,21 @@ BAD_LOADS = [
     (TypeError, "'device': expected a Device or its name, found int", None, {"device": 3}),
     (TypeError, "'device': expected Devices or names", None, {"device": ["cpu:0", None]}),
     (ValueError, "'device': the list is empty", None, {"device": []}),
-    (bp.Error, "listed before", None, {"device": ["cpu:0", "cpu:0"]}),
+    (ValueError, r"load: argument 'device\[1\]' is listed before", None,
+     {"device": ["cpu:0", "cpu:0"]}),
+    (ValueError, r"load: argument 'len\(model\)' is 0, expected 1 to 2147483647", (b"",), {}),
     (TypeError, "'dims': expected a dict of names and sizes, found list", None, {"dims": [1]}),
     (TypeError, "dims.'N'.*expected an int, or a tuple.*float", None, {"dims": {"N": 1.5}}),
     (TypeError, "dims.'N'.*found bool", None, {"dims": {"N": True}}),
     (ValueError, "dims.'N'.*found a tuple of 3", None, {"dims": {"N": (1, 2, 3)}}),
     (TypeError, "'dims': expected names of type str", None, {"dims": {1: 2}}),
-    (ValueError, "-1", None, {"dims": {"N": -1}}),
-    (ValueError, "'N'", None, {"dims": {"N": (3, 2)}}),
+    (ValueError, r"load: argument 'dims\['N'\]' is -1", None, {"dims": {"N": -1}}),
+    (ValueError, r"load: argument 'dims\['N'\]' is -1", None, {"dims": {"N": (-1, 2)}}),
+    (ValueError, r"load: argument 'dims\['N'\]' is 2 .* at least its min 3", None,
+     {"dims": {"N": (3, 2)}}),
+    (ValueError, r"load: argument 'dims\['N'\]' is 2 ", None, {"dims": {"M": 1, "N": (3, 2)}}),
+    (ValueError, "load: argument 'dims' holds an empty name", None, {"dims": {"": 2}}),
+    (ValueError, "load: argument 'dims' holds an empty name", None, {"dims": {"": (1, 2)}}),
     (ValueError, "'Q'", None, {"dims": {"Q": 2}}),
     (OverflowError, "dims.'N'.*an int that 64 bits hold", None, {"dims": {"N": 2**70}}),
     (ValueError, "load: argument 'dims': expected no NUL", None, {"dims": {"N\0zz": 4}}),
@@ -207,6 +244,9 @@ BAD_LOADS = [
     (TypeError, "'memory_limit': expected an int or None, found str", None, {"memory_limit": "1"}),
     (ValueError, "'max_contexts'", None, {"max_contexts": 2**32}),
     (TypeError, "nonsense", None, {"nonsense": 1}),
+    (TypeError, "load: takes one argument by position, the model, found 2; .*device=",
+     (b"a", "cpu:0"), {}),
+    (TypeError, "load: .*found 3", (b"a", "cpu:0", {}), {}),
 ]
 
 
@@ -241,10 +281,17 @@ BAD_RUNS = [
     (ValueError, "'timeout': .*found nan", lambda s, x: s.run({}, timeout=float("nan"))),
     (TypeError, "'cancel': expected a Cancel", lambda s, x: s.run({}, cancel=1)),
     (TypeError, "'stream': expected a Stream", lambda s, x: s.run({}, stream=1)),
+    (ValueError, "^run: argument 'stream' is of ", lambda s, x: s.run({}, stream=elsewhere(s))),
+    (ValueError, "^submit: argument 'stream' is", lambda s, x: s.submit({}, stream=elsewhere(s))),
     (TypeError, "nonsense", lambda s, x: s.run({}, nonsense=1)),
     (TypeError, "nonsense", lambda s, x: s.submit({}, nonsense=1)),
     (ValueError, "submit: .*no input 'c'", lambda s, x: s.submit({"c": x})),
 ]
+
+
+def elsewhere(session):
+    other = next(device for device in bp.devices() if device != session.device)
+    return other.new_stream()
 
 
 @pytest.mark.parametrize("kind, words, call", BAD_RUNS)
@@ -264,8 +311,10 @@ def test_bound_outputs_are_refused_by_name(device):
             session.run({"a": x, "b": x}, out={"y": wrong})
     if device == "cpu:0":
         x.flags.writeable = False
-        with pytest.raises(ValueError, match="read-only"):
-            session.run({"a": x, "b": x}, out={"y": bp.asarray(x, copy=False)})
+        for run in (session.run, session.submit):
+            words = rf"^{run.__name__}: argument 'out\['y'\]' is read-only"
+            with pytest.raises(ValueError, match=words):
+                run({"a": x, "b": x}, out={"y": bp.asarray(x, copy=False)})
 
 
 def test_runtimes_do_not_mix(device):

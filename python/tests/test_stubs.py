@@ -16,12 +16,13 @@ import backplane as bp
 
 PACKAGE = pathlib.Path(bp.__file__).parent
 CHECKED = ("_core.pyi", "ops.py", "__init__.py", "_errors.py", "_format.py", "_methods.py",
-           "_numpy.py", "_pickle.py")
+           "_numpy.py", "_pickle.py", "_session.py")
 
 RIGHT = '''
 import numpy as np
 
 import backplane as bp
+import backplane.array_api as xp
 from backplane import ops
 
 
@@ -40,6 +41,19 @@ def index(x: bp.Tensor) -> bp.Tensor:
     return x[None, [True, False], ::-1]
 
 
+def inspect(session: bp.Session) -> list[str]:
+    info: bp.TensorInfo = session.inputs[0]
+    placement: bp.Placement = session.placement
+    node: bp.Node = placement.nodes[0]
+    named = [size for size in info.shape or () if isinstance(size, str)]
+    return [info.name, *named, node.kernels[0], str(placement.devices["npu:0"] + 1)]
+
+
+def sums(x: bp.Tensor) -> list[bp.Tensor]:
+    total = xp.sum(x, dtype="float64") + x.sum(dtype=np.dtype("f8"))
+    return [total, x.prod(dtype=np.float64).to_device("cpu:0", stream=None), xp.eye(2, dtype=float)]
+
+
 def main() -> None:
     device: bp.Device = bp.device("cpu:0")
     x = bp.asarray([[1.0, 2.0], [3.0, 4.0]], dtype=bp.float32, device=device)
@@ -56,8 +70,9 @@ def main() -> None:
         print(runtime.devices(), runtime.default_device.counters["launch_count"] + 1)
     try:
         bp.asarray(np.arange(3)).astype(bool)
-    except bp.OutOfMemoryError as error:
-        print(error.status)
+        inspect(bp.load("model.onnx", device=device, dims={"N": (1, None), "M": 4}))
+    except bp.MissingFileError as error:
+        print(error.status, error.filename)
 '''
 
 WRONG = '''
@@ -78,6 +93,12 @@ x["a"]
 x["a"] = 1
 x @ 3
 flag: bp.bool = True
+x.sum(dtype=3)
+x.to_device("cpu:0", stream=3)
+bp.load("model.onnx")(x, timeout=5)
+bp.load("model.onnx", "cpu:0")
+size: int = bp.load("model.onnx").inputs[0].name
+bp.load("model.onnx").placement.nonsense
 '''
 
 

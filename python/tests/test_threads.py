@@ -231,6 +231,20 @@ def no_switches():
     sys.setswitchinterval(interval)
 
 
+OUTER = {  # a small column and a small row make a large matrix
+    "operator": lambda column, row: column + row,
+    "comparison": lambda column, row: column < row,
+    "ops": lambda column, row: bp.ops.add(row, column),
+    "third input": lambda column, row: bp.ops.where(column < 2, column[:1], row),
+}
+
+
+@pytest.mark.parametrize("call", OUTER.values(), ids=OUTER)
+def test_large_results_of_small_inputs_come_without_the_gil(call, no_switches):
+    column, row = bp.ones((4000, 1)), bp.ones((1, 4000))
+    assert any(ran_beside(lambda: call(column, row)) for _ in range(5))
+
+
 @pytest.mark.parametrize("name", [*COPIES, "loads", "submit", "read"])
 @pytest.mark.parametrize("device", [d.name for d in bp.devices() if d.name != "cpu:0"])
 def test_small_copies_wait_without_the_gil(device, name, no_switches):

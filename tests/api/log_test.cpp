@@ -237,6 +237,10 @@ TEST_F(LogTest, LastError_IsOfTheCallThatLogged) {
   EXPECT_EQ(status_of(create, &words), BP_OUT_OF_MEMORY);
   EXPECT_NE(words.find("out of memory"), std::string::npos) << words;
   EXPECT_FALSE(sink_.take().empty());
+  const Tensor x = Tensor::create(device_, BP_DTYPE_F32, {10 << 20});
+  EXPECT_EQ(status_of([&] { relu(x); }), BP_OUT_OF_MEMORY);
+  EXPECT_STREQ(bpa_last_error_op(), "relu");
+  EXPECT_FALSE(sink_.take().empty());
 }
 
 TEST_F(LogTest, NamesOfTheCaller_AreCleanInLinesAndInTheLastError) {

@@ -17,6 +17,7 @@ EXEMPT = {
     "bpa_version": "a literal",
     "bpa_status_name": "a literal",
     "bpa_last_error": "read after every failure of the sweep",
+    "bpa_last_error_op": "a text that is there already, as bpa_last_error's",
     "bpa_ccl_store_create_tcp": "its server, a thread of this process, meets the faults as well, "
                                 "and then the client's error is that of a lost server",
 }

@@ -31,6 +31,16 @@ TEST(StatusWithoutMemory, EveryCode_IsKept) {
   }
 }
 
+TEST(StatusWithoutMemory, Op_IsLeftOut) {
+  const Status status(BP_UNSUPPORTED, kLongWords);
+  arm_host(HostFault::kAllocFrom, 1);
+  const Status without = status.with_op("add");
+  disarm_host();
+  EXPECT_EQ(without.code(), BP_UNSUPPORTED);
+  EXPECT_EQ(without.message(), kLongWords);
+  EXPECT_EQ(without.op(), "");
+}
+
 TEST(StatusWithoutMemory, Contain_BadAlloc_IsOutOfMemory) {
   arm_host(HostFault::kAllocFrom, 1);
   const Status status = contain([] { throw std::bad_alloc(); });

@@ -41,12 +41,14 @@ TEST_P(DataFaultTest, Gather_OutOfRange_ConcernsItsResultsOnly) {
   const Ref<Tensor> good = must_call("gather", {x, indices({3, 0})});
   if (!bad.ok()) {  // the device knows before the launch returns
     EXPECT_EQ(bad.status().code(), BP_INVALID_ARGUMENT);
+    EXPECT_EQ(bad.status().op(), "gather");
   } else {
     const Ref<Tensor> derived = must_call("add", {*bad, good});
     EXPECT_EQ(values(good), (std::vector<double>{13, 10})) << "a wait by somebody else";
     const Status status = read(derived);
     EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
     expect_words(status, {"gather", "index 9", "input 1", "extent 4"});
+    EXPECT_EQ(status.op(), "gather");
     EXPECT_TRUE(read(*bad).ok()) << "a fault is reported once";
   }
   EXPECT_TRUE(device_->sync().ok());

@@ -98,16 +98,19 @@ TEST_P(StreamFailureTest, Launch_FailsOnTheDevice_PoisonsUntilReset) {
   const Status first = copy_to_host(*broken).status();
   EXPECT_EQ(first.code(), BP_INTERNAL) << first.to_string();
   expect_words(first, {GetParam().c_str(), "relu"});
+  EXPECT_EQ(first.op(), "relu");
   EXPECT_EQ(copy_to_host(*broken).status().message(), first.message()) << "it repeats the first";
 
   const Status refused = try_call("add", {x, x}).status();
   EXPECT_EQ(refused.code(), BP_POISONED) << refused.to_string();
   expect_words(refused, {"add", "relu"});
+  EXPECT_EQ(refused.op(), "relu") << "the one that failed, not the one that met it";
   EXPECT_EQ(values(before), (std::vector<double>{0, 2})) << "results from before can be read";
   EXPECT_EQ(device_->default_stream().query().code(), BP_INTERNAL);
   ASSERT_TRUE(device_->default_stream().reset().ok());
   EXPECT_EQ(values(must_call("add", {x, x})), (std::vector<double>{-2, 4}));
   EXPECT_EQ(copy_to_host(*broken).status().message(), first.message()) << "lost for good";
+  EXPECT_EQ(copy_to_host(*broken).status().op(), "relu");
   EXPECT_FALSE(try_call("add", {*broken, x}).ok()) << "nothing is made from lost contents";
 }
 
@@ -184,6 +187,7 @@ TEST_P(StreamFailureTest, Launch_FailsBehindAFaultyLookup_ItsReaderGetsAnError) 
   const Status told = copy_to_host(*faulty).status();
   EXPECT_EQ(told.code(), BP_INVALID_ARGUMENT) << told.to_string();
   expect_words(told, {"gather", "index 9"});
+  EXPECT_EQ(told.op(), "gather");
   EXPECT_EQ(values(must_call("relu", {x})), (std::vector<double>{10, 11, 12, 13}));
 }
 
@@ -207,6 +211,7 @@ TEST_P(StreamFailureTest, Launch_FailsInARun_TheSessionGoesOn) {
   const Status failed = run().status();
   EXPECT_EQ(failed.code(), BP_INTERNAL) << failed.to_string();
   expect_words(failed, {"relu"});
+  EXPECT_EQ(failed.op(), "relu");
   const auto after = run();
   ASSERT_TRUE(after.ok()) << after.status().to_string();
   EXPECT_EQ(oracle_tensor(*after).to_f64(), (std::vector<double>{0, 2}));
@@ -225,6 +230,7 @@ TEST_P(StreamFailureTest, SyncLaunches_TheFailingCallItselfSaysSo) {
   ASSERT_TRUE(device_->default_stream().reset().ok());
   const Status faulty = try_call("gather", {x, index}).status();
   EXPECT_EQ(faulty.code(), BP_INVALID_ARGUMENT) << faulty.to_string();
+  EXPECT_EQ(faulty.op(), "gather");
   EXPECT_TRUE(try_call("relu", {x}).ok()) << "the stream is healthy";
 }
 

@@ -26,6 +26,11 @@ bpa_status last_error(const Objects&) {
   return BP_OK;
 }
 
+bpa_status last_error_op(const Objects&) {
+  LIFE_CHECK(bpa_last_error_op() != nullptr);
+  return BP_OK;
+}
+
 bpa_status status_name(const Objects&) {
   LIFE_CHECK(std::strcmp(bpa_status_name(BP_FORKED), "FORKED") == 0);
   return BP_OK;
@@ -448,6 +453,7 @@ bpa_status session_get_node(const Objects& objects) {
 constexpr ApiCall kCalls[] = {
     {"bpa_version", "", false, BP_OK, BP_OK, BP_OK, version},
     {"bpa_last_error", "", false, BP_OK, BP_OK, BP_OK, last_error},
+    {"bpa_last_error_op", "", false, BP_OK, BP_OK, BP_OK, last_error_op},
     {"bpa_status_name", "", false, BP_OK, BP_OK, BP_OK, status_name},
     {"bpa_log_set_sink", "", false, BP_OK, BP_OK, BP_OK, log_set_sink},
     {"bpa_log_set_level", "", true, BP_OK, BP_OK, BP_OK, log_set_level},

@@ -27,7 +27,7 @@ debian_packages=(
   "build  opencl-headers      plugins/xpu compiles against them"
   "build  ocl-icd-opencl-dev  the loader library that plugins/xpu opens"
   "build  pocl-opencl-icd     an OpenCL device on the processor, so that xpu:0 exists everywhere"
-  "test   libpython3-dev      headers for the Python package"
+  "build  libpython3-dev      headers for the Python package"
   "test   clang               second compiler: headers, and the clang build of test full"
   "test   libclang-rt-dev     its sanitizer runtimes"
   "test   shellcheck          checks ./dev itself"

@@ -34,6 +34,8 @@ def classify(folder, device, images):
 
 
 def main():
+    if len(sys.argv) < 2:
+        sys.exit("usage: digits.py FOLDER [DEVICE ...]\nFOLDER holds digits.onnx and heldout.npz")
     folder = pathlib.Path(sys.argv[1])
     heldout = np.load(folder / "heldout.npz")
     images, labels = heldout["image"], heldout["label"]

@@ -3,13 +3,24 @@
 
 import builtins
 import operator
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+from .. import _core
 from .._core import Dtype, Tensor
 from .._errors import InvalidArgumentError
 from . import _kinds
 
+
+
+class _Named(Protocol):
+    """As NumPy's dtypes are."""
+
+    @property
+    def name(self) -> str: ...
+
+
 Scalar: TypeAlias = builtins.bool | int | float | complex
+DtypeLike: TypeAlias = Dtype | str | type | _Named
 
 
 class AxisError(InvalidArgumentError, IndexError):
@@ -36,6 +47,11 @@ def of_kind(function: str, name: str, dtype: Dtype, kind: _kinds.Kind) -> None:
         raise TypeError(
             f"{function}: argument '{name}': expected {article} {kind.name} dtype, found {dtype}"
         )
+
+
+def dtype(function: str, value: Any, name: str = "dtype") -> Dtype:
+    """What asarray() takes as a dtype, but None."""
+    return value if isinstance(value, Dtype) else _core._dtype_of(value, function, name)
 
 
 def plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ from .. import _core, ops
 from .._core import Device, Dtype, Tensor
 from .._errors import InvalidArgumentError
 from . import _arguments, _complex, _kinds, _views
-from ._arguments import Scalar
+from ._arguments import DtypeLike, Scalar
 
 __all__ = [
     "arange",
@@ -47,7 +47,7 @@ def arange(
     stop: int | float | None = None,
     step: int | float = 1,
     *,
-    dtype: Dtype | None = None,
+    dtype: DtypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
     """start, start + step, ... before stop. One number alone is the stop."""
@@ -62,20 +62,21 @@ def arange(
     if step == 0:
         raise InvalidArgumentError("arange: argument 'step': found 0")
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
-        dtype = _real_dtype(_core.int64 if dtype is None else dtype)
+        wanted = _real_dtype(_core.int64 if dtype is None else dtype)
         count = max(0, -((start - stop) // step))
-        return _whole_progression(count, start, step, dtype, device)
-    dtype = _real_dtype(_core.float32 if dtype is None else dtype)
+        return _whole_progression(count, start, step, wanted, device)
+    wanted = _real_dtype(_core.float32 if dtype is None else dtype)
     steps = (stop - start) / step
     if not math.isfinite(steps):
         raise InvalidArgumentError("arange: argument 'step': too small for so many elements")
     count = max(0, math.ceil(steps))
-    return _progression(count, start, step, device).astype(dtype, copy=False)
+    return _progression(count, start, step, device).astype(wanted, copy=False)
 
 
-def _real_dtype(dtype: Dtype) -> Dtype:
-    _arguments.of_kind("arange", "dtype", dtype, _kinds.REAL)
-    return dtype
+def _real_dtype(dtype: DtypeLike) -> Dtype:
+    wanted = _arguments.dtype("arange", dtype)
+    _arguments.of_kind("arange", "dtype", wanted, _kinds.REAL)
+    return wanted
 
 
 def _whole_progression(
@@ -103,19 +104,20 @@ def asarray(
     obj: Any,
     /,
     *,
-    dtype: Dtype | None = None,
+    dtype: DtypeLike | None = None,
     device: Device | str | None = None,
     copy: bool | None = None,
 ) -> Tensor:
     """A tensor of numbers, nested lists, or an array, whose memory it shares where it can."""
-    if isinstance(obj, Tensor) and dtype is not None and obj.dtype != dtype:
+    wanted = None if dtype is None else _arguments.dtype("asarray", dtype)
+    if isinstance(obj, Tensor) and wanted is not None and obj.dtype != wanted:
         if copy is False:
             raise InvalidArgumentError(
-                f"asarray: argument 'copy' is False, and {dtype} of {obj.dtype} needs a copy"
+                f"asarray: argument 'copy' is False, and {wanted} of {obj.dtype} needs a copy"
             )
         moved = obj if device is None else obj.to_device(device)
-        return _complex.cast(moved, _core.dtype(dtype))
-    return _core.asarray(obj, dtype=dtype, device=device, copy=copy)
+        return _complex.cast(moved, wanted)
+    return _core.asarray(obj, dtype=wanted, device=device, copy=copy)
 
 
 def from_dlpack(
@@ -128,7 +130,7 @@ def from_dlpack(
 def empty(
     shape: int | tuple[int, ...],
     *,
-    dtype: Dtype | None = None,
+    dtype: DtypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
     """A tensor of any values; float32 unless told otherwise."""
@@ -136,7 +138,7 @@ def empty(
 
 
 def empty_like(
-    x: Tensor, /, *, dtype: Dtype | None = None, device: Device | str | None = None
+    x: Tensor, /, *, dtype: DtypeLike | None = None, device: Device | str | None = None
 ) -> Tensor:
     """A tensor of any values with the shape of x."""
     return _core.empty_like(x, dtype=dtype, device=device)
@@ -146,7 +148,7 @@ def full(
     shape: int | tuple[int, ...],
     fill_value: Scalar,
     *,
-    dtype: Dtype | None = None,
+    dtype: DtypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
     """A tensor of one value; its dtype is the default of the value's kind."""
@@ -158,7 +160,7 @@ def full_like(
     /,
     fill_value: Scalar,
     *,
-    dtype: Dtype | None = None,
+    dtype: DtypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
     """A tensor of one value with the shape of x."""
@@ -174,7 +176,7 @@ def _fill(function: str, value: Any) -> Any:
 def ones(
     shape: int | tuple[int, ...],
     *,
-    dtype: Dtype | None = None,
+    dtype: DtypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
     """A tensor of ones; float32 unless told otherwise."""
@@ -182,7 +184,7 @@ def ones(
 
 
 def ones_like(
-    x: Tensor, /, *, dtype: Dtype | None = None, device: Device | str | None = None
+    x: Tensor, /, *, dtype: DtypeLike | None = None, device: Device | str | None = None
 ) -> Tensor:
     """A tensor of ones with the shape of x."""
     return _core.ones_like(x, dtype=dtype, device=device)
@@ -191,7 +193,7 @@ def ones_like(
 def zeros(
     shape: int | tuple[int, ...],
     *,
-    dtype: Dtype | None = None,
+    dtype: DtypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
     """A tensor of zeros; float32 unless told otherwise."""
@@ -199,7 +201,7 @@ def zeros(
 
 
 def zeros_like(
-    x: Tensor, /, *, dtype: Dtype | None = None, device: Device | str | None = None
+    x: Tensor, /, *, dtype: DtypeLike | None = None, device: Device | str | None = None
 ) -> Tensor:
     """A tensor of zeros with the shape of x."""
     return _core.zeros_like(x, dtype=dtype, device=device)
@@ -211,7 +213,7 @@ def eye(
     /,
     *,
     k: int = 0,
-    dtype: Dtype | None = None,
+    dtype: DtypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
     """A matrix with ones on its k-th diagonal, zeros elsewhere."""
@@ -230,7 +232,7 @@ def linspace(
     /,
     num: int,
     *,
-    dtype: Dtype | None = None,
+    dtype: DtypeLike | None = None,
     device: Device | str | None = None,
     endpoint: bool = True,
 ) -> Tensor:
@@ -239,9 +241,9 @@ def linspace(
     last = _number("linspace", "stop", stop, (int, float, complex))
     count = _arguments.count("linspace", "num", num)
     of_complex = isinstance(first, complex) or isinstance(last, complex)
-    if dtype is None:
-        dtype = _core.complex64 if of_complex else _core.float32
-    _arguments.of_kind("linspace", "dtype", dtype, _kinds.NUMERIC)
+    usual = _core.complex64 if of_complex else _core.float32
+    wanted = usual if dtype is None else _arguments.dtype("linspace", dtype)
+    _arguments.of_kind("linspace", "dtype", wanted, _kinds.NUMERIC)
     if of_complex:
         a, b = complex(first), complex(last)
         return _complex.cast(
@@ -249,9 +251,9 @@ def linspace(
                 _spaced(a.real, b.real, count, endpoint, device),
                 _spaced(a.imag, b.imag, count, endpoint, device),
             ),
-            dtype,
+            wanted,
         )
-    return _complex.cast(_spaced(float(first), float(last), count, endpoint, device), dtype)
+    return _complex.cast(_spaced(float(first), float(last), count, endpoint, device), wanted)
 
 
 def _spaced(

@@ -7,6 +7,7 @@ from typing import Any
 from .. import _core
 from .._core import Device, Dtype, Tensor
 from . import _arguments, _complex, _kinds
+from ._arguments import DtypeLike
 
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
@@ -43,11 +44,11 @@ _FLOATS = {
 
 
 def astype(
-    x: Tensor, dtype: Dtype, /, *, copy: bool = True, device: Device | str | None = None
+    x: Tensor, dtype: DtypeLike, /, *, copy: bool = True, device: Device | str | None = None
 ) -> Tensor:
     """x as another dtype. Complex tensors have no real dtype: take real() or imag()."""
     x = _arguments.tensor("astype", "x", x)
-    wanted = _dtype("astype", "dtype", dtype)
+    wanted = _arguments.dtype("astype", dtype)
     _arguments.flag("astype", "copy", copy)
     moved = x if device is None else x.to_device(device)
     if moved.dtype == wanted:
@@ -57,27 +58,24 @@ def astype(
     return moved.astype(wanted)
 
 
-def _dtype(function: str, name: str, value: Any) -> Dtype:
-    if not isinstance(value, Dtype):
-        raise TypeError(
-            f"{function}: argument '{name}': expected a dtype, found {type(value).__name__}"
-        )
-    return value
+def _dtype(function: str, value: Any, name: str) -> Dtype:
+    """A dtype, or that of a tensor."""
+    return value.dtype if isinstance(value, Tensor) else _arguments.dtype(function, value, name)
 
 
-def can_cast(from_: Dtype | Tensor, to: Dtype, /) -> bool:
+def can_cast(from_: DtypeLike | Tensor, to: DtypeLike, /) -> bool:
     """Whether promotion makes the one of the other."""
-    source = from_.dtype if isinstance(from_, Tensor) else _dtype("can_cast", "from_", from_)
-    target = _dtype("can_cast", "to", to)
+    source = _dtype("can_cast", from_, "from_")
+    target = _arguments.dtype("can_cast", to, "to")
     try:
         return bool(_kinds.promote("can_cast", source, target) == target)
     except TypeError:
         return False
 
 
-def finfo(type: Dtype | Tensor, /) -> finfo_object:
+def finfo(type: DtypeLike | Tensor, /) -> finfo_object:
     """The limits of a floating-point dtype; of a complex one, those of its components."""
-    dtype = type.dtype if isinstance(type, Tensor) else _dtype("finfo", "type", type)
+    dtype = _dtype("finfo", type, "type")
     _arguments.of_kind("finfo", "type", dtype, _kinds.FLOATING)
     if dtype in _kinds.COMPLEX_FLOATING.dtypes:
         dtype = _kinds.component(dtype)
@@ -86,9 +84,9 @@ def finfo(type: Dtype | Tensor, /) -> finfo_object:
     return finfo_object(dtype.itemsize * 8, 2.0**-mantissa, largest, -largest, 2.0**lowest, dtype)
 
 
-def iinfo(type: Dtype | Tensor, /) -> iinfo_object:
+def iinfo(type: DtypeLike | Tensor, /) -> iinfo_object:
     """The limits of an integer dtype."""
-    dtype = type.dtype if isinstance(type, Tensor) else _dtype("iinfo", "type", type)
+    dtype = _dtype("iinfo", type, "type")
     _arguments.of_kind("iinfo", "type", dtype, _kinds.INTEGRAL)
     bits = dtype.itemsize * 8
     if dtype in _kinds.UNSIGNED.dtypes:
@@ -96,9 +94,9 @@ def iinfo(type: Dtype | Tensor, /) -> iinfo_object:
     return iinfo_object(bits, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)), dtype)
 
 
-def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
-    """Whether a dtype is of a kind, is another dtype, or any of these."""
-    dtype = _dtype("isdtype", "dtype", dtype)
+def isdtype(dtype: DtypeLike, kind: DtypeLike | tuple[DtypeLike, ...]) -> bool:
+    """Whether a dtype is of a kind, is another dtype, or any of these. A str names a kind."""
+    dtype = _arguments.dtype("isdtype", dtype)
     if isinstance(kind, tuple):
         return any([isdtype(dtype, one) for one in kind])  # every kind is looked at
     if isinstance(kind, str):
@@ -108,9 +106,16 @@ def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
                 f"isdtype: argument 'kind': expected one of {list(_kinds.BY_NAME)}, found {kind!r}"
             )
         return dtype in found.dtypes
-    return bool(dtype == _dtype("isdtype", "kind", kind))
+    return bool(dtype == _arguments.dtype("isdtype", kind, "kind"))
 
 
-def result_type(*arrays_and_dtypes: Tensor | Dtype | _arguments.Scalar) -> Dtype:
+def result_type(*arrays_and_dtypes: Tensor | DtypeLike | _arguments.Scalar) -> Dtype:
     """What tensors, dtypes and Python numbers promote to."""
-    return _kinds.result_dtype("result_type", *map(_arguments.plain, arrays_and_dtypes))
+    return _kinds.result_dtype("result_type", *map(_promoted, arrays_and_dtypes))
+
+
+def _promoted(value: Any) -> Any:
+    value = _arguments.plain(value)
+    if isinstance(value, (Tensor, int, float, complex)):
+        return value
+    return _arguments.dtype("result_type", value, "arrays_and_dtypes")

@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable
 
 from .. import _core, ops
-from .._core import Dtype, Tensor
+from .._core import Tensor
 from . import _arguments, _complex, _kinds, _manipulation
+from ._arguments import DtypeLike
 
 __all__ = [
     "cumulative_prod",
@@ -28,17 +29,19 @@ __all__ = [
 Axes = int | tuple[int, ...] | None
 
 
-def _accumulated(function: str, x: Tensor, dtype: Dtype | None) -> Tensor:
+def _accumulated(function: str, x: Tensor, dtype: DtypeLike | None) -> Tensor:
     """Brought to the dtype asked for; without one, integers to 64 bits."""
     x = _arguments.tensor_of_kind(function, "x", x, _kinds.NUMERIC)
-    if dtype is None:
-        dtype = x.dtype
-        if dtype in _kinds.SIGNED.dtypes:
-            dtype = _core.int64
-        elif dtype in _kinds.UNSIGNED.dtypes:
-            dtype = _core.uint64
-    _arguments.of_kind(function, "dtype", dtype, _kinds.NUMERIC)
-    return _complex.cast(x, dtype)
+    if dtype is not None:
+        wanted = _arguments.dtype(function, dtype)
+    elif x.dtype in _kinds.SIGNED.dtypes:
+        wanted = _core.int64
+    elif x.dtype in _kinds.UNSIGNED.dtypes:
+        wanted = _core.uint64
+    else:
+        wanted = x.dtype
+    _arguments.of_kind(function, "dtype", wanted, _kinds.NUMERIC)
+    return _complex.cast(x, wanted)
 
 
 def _reduced(
@@ -54,7 +57,7 @@ def _reduced(
 
 
 def sum(
-    x: Tensor, /, *, axis: Axes = None, dtype: Dtype | None = None, keepdims: bool = False
+    x: Tensor, /, *, axis: Axes = None, dtype: DtypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
     """The sum over axes; of nothing 0."""
     x = _accumulated("sum", x, dtype)
@@ -62,7 +65,7 @@ def sum(
 
 
 def prod(
-    x: Tensor, /, *, axis: Axes = None, dtype: Dtype | None = None, keepdims: bool = False
+    x: Tensor, /, *, axis: Axes = None, dtype: DtypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
     """The product over axes; of nothing 1."""
     x = _accumulated("prod", x, dtype)
@@ -129,7 +132,7 @@ def cumulative_sum(
     /,
     *,
     axis: int | None = None,
-    dtype: Dtype | None = None,
+    dtype: DtypeLike | None = None,
     include_initial: builtins.bool = False,
 ) -> Tensor:
     """Sums of the elements up to each one along an axis; with the initial value 0 before them."""
@@ -141,7 +144,7 @@ def cumulative_prod(
     /,
     *,
     axis: int | None = None,
-    dtype: Dtype | None = None,
+    dtype: DtypeLike | None = None,
     include_initial: builtins.bool = False,
 ) -> Tensor:
     """Products of the elements up to each one along an axis; with the initial 1 before them."""
@@ -149,7 +152,7 @@ def cumulative_prod(
 
 
 def _cumulative(
-    function: str, x: Tensor, axis: int | None, dtype: Dtype | None, initial: int | None
+    function: str, x: Tensor, axis: int | None, dtype: DtypeLike | None, initial: int | None
 ) -> Tensor:
     x = _accumulated(function, x, dtype)
     place = _arguments.axis_or_only(function, axis, x)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The extension fft. NumPy's pocketfft computes the transforms on the host, in the precision of the
-tensor: see _host.py. fftfreq, rfftfreq, fftshift and ifftshift are the device's."""
+"""The extension fft. Transforms are the device's (_fourier.py), but for lengths with a prime factor
+above 61, and where the host addresses the memory: those are NumPy's pocketfft, on the host, in the
+precision of the tensor (_host.py)."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -8,7 +9,8 @@ from typing import Any, Literal
 from .. import _core
 from .._core import Device, Dtype, Tensor
 from .._errors import InvalidArgumentError
-from . import _arguments, _creation, _host, _kinds, _manipulation
+from . import _arguments, _creation, _fourier, _host, _kinds, _manipulation
+from ._arguments import DtypeLike
 
 __all__ = [
     "fft",
@@ -44,6 +46,9 @@ def _one(
     _arguments.choice(function, "norm", norm, _NORMS)
     size = None if n is None else _at_least_one(function, "n", n)
     _need_elements(function, x, (place,))
+    length = _fourier.length(name, x.shape[place]) if size is None else size
+    if _fourier.is_for(x, [length]):
+        return _fourier.one(name, x, length, place, norm)
     found: Tensor = _host.compute(
         function,
         lambda np, array: getattr(np.fft, name)(array, n=size, axis=place, norm=norm),
@@ -83,6 +88,12 @@ def _several(
     places = _arguments.axes(function, None if axes is None else tuple(axes), x.ndim, "axes")
     sizes = None if s is None else _sizes(function, tuple(s), x, places)
     _need_elements(function, x, places)
+    if places:
+        lengths = [x.shape[place] for place in places] if sizes is None else list(sizes)
+        if sizes is None:
+            lengths[-1] = _fourier.length(name, lengths[-1])
+        if _fourier.is_for(x, lengths):
+            return _fourier.several(name, x, lengths, places, norm)
     found: Tensor = _host.compute(
         function,
         lambda np, array: getattr(np.fft, name)(array, s=sizes, axes=places, norm=norm),
@@ -187,17 +198,17 @@ def fftfreq(
     /,
     *,
     d: float = 1.0,
-    dtype: Dtype | None = None,
+    dtype: DtypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
     """The frequencies of the elements of fft: 0, 1, ..., then the negative ones, over n d."""
     size = _at_least_one("fft.fftfreq", "n", n)
-    dtype = _float_dtype("fft.fftfreq", dtype)
+    wanted = _float_dtype("fft.fftfreq", dtype)
     positive = (size - 1) // 2 + 1
     numbers = _manipulation.joined(
         "fft.fftfreq", (_range(0, positive, device), _range(-(size // 2), 0, device)), 0
     )
-    return (numbers / (size * d)).astype(dtype, copy=False)
+    return (numbers / (size * d)).astype(wanted, copy=False)
 
 
 def rfftfreq(
@@ -205,17 +216,17 @@ def rfftfreq(
     /,
     *,
     d: float = 1.0,
-    dtype: Dtype | None = None,
+    dtype: DtypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
     """The frequencies of the elements of rfft: 0, 1, ..., n / 2, over n d."""
     size = _at_least_one("fft.rfftfreq", "n", n)
-    dtype = _float_dtype("fft.rfftfreq", dtype)
-    return (_range(0, size // 2 + 1, device) / (size * d)).astype(dtype, copy=False)
+    wanted = _float_dtype("fft.rfftfreq", dtype)
+    return (_range(0, size // 2 + 1, device) / (size * d)).astype(wanted, copy=False)
 
 
-def _float_dtype(function: str, dtype: Dtype | None) -> Dtype:
-    found = _core.float32 if dtype is None else dtype
+def _float_dtype(function: str, dtype: DtypeLike | None) -> Dtype:
+    found = _core.float32 if dtype is None else _arguments.dtype(function, dtype)
     _arguments.of_kind(function, "dtype", found, _kinds.REAL_FLOATING)
     return found
 

@@ -10,9 +10,10 @@ import math
 from typing import Any, Literal, NamedTuple
 
 from .. import _core, ops
-from .._core import Dtype, Tensor
+from .._core import Tensor
 from .._errors import InvalidArgumentError
 from . import _arguments, _complex, _elementwise, _host, _kinds, _manipulation, _statistical, _views
+from ._arguments import DtypeLike
 from ._data_types import finfo
 from ._linear_algebra import matmul, matrix_transpose, tensordot, vecdot
 
@@ -292,7 +293,7 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     return _views.diagonal(x, _arguments.integer("linalg.diagonal", "offset", offset))
 
 
-def trace(x: Tensor, /, *, offset: int = 0, dtype: Dtype | None = None) -> Tensor:
+def trace(x: Tensor, /, *, offset: int = 0, dtype: DtypeLike | None = None) -> Tensor:
     """The sum of a diagonal."""
     x = _matrices("linalg.trace", x, _kinds.NUMERIC)
     return _statistical.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)

@@ -221,8 +221,8 @@ def test_astype_keywords(device):
     assert xp.astype(x, xp.float32, copy=False) is x
     assert xp.astype(x, xp.int8, device="cpu:0").device.name == "cpu:0"
     assert xp.astype(x, xp.float32, device="cpu:0").tolist() == [1, 1]
-    with pytest.raises(TypeError, match="astype: argument 'dtype': expected a dtype, found str"):
-        xp.astype(x, "int8")
+    with pytest.raises(TypeError, match="astype: argument 'dtype': no dtype is named by 'int7'"):
+        xp.astype(x, "int7")
     with pytest.raises(TypeError, match="astype: argument 'copy': expected a bool"):
         xp.astype(x, xp.int8, copy=1)
 
@@ -257,8 +257,8 @@ def test_limits_refuse():
         xp.finfo(xp.int8)
     with pytest.raises(TypeError, match="iinfo: argument 'type': expected an integral"):
         xp.iinfo(xp.float32)
-    with pytest.raises(TypeError, match="iinfo: argument 'type': expected a dtype, found str"):
-        xp.iinfo("int8")
+    with pytest.raises(TypeError, match="iinfo: argument 'type': no dtype is named by 'int7'"):
+        xp.iinfo("int7")
 
 
 KINDS = ["bool", "signed integer", "unsigned integer", "integral", "real floating"]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import backplane as bp
 import backplane.array_api as xp
 import support
 from support import FLOATING, NUMERIC, arrays, assert_close, assert_equal, on
@@ -230,6 +231,54 @@ def test_fft(data):
     assert_equal(xp.fft.ifftshift(tensor, axes=axis), np.fft.ifftshift(x, axis))
 
 
+def close_to_wide(found, expected):
+    """Within a few units in the last place of the largest number."""
+    array = found.numpy()
+    unit = np.finfo(array.dtype).eps * np.abs(expected).max()
+    assert array.shape == expected.shape and np.abs(array - expected).max() <= 8 * unit
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_fft_of_many_lengths(device, dtype):
+    """Against longer floats: one matrix, several factors, the largest prime, and the first that is
+    too large and goes to the host."""
+    where = bp.device(device)
+    random = np.random.default_rng(7)
+    for n in (1, 2, 3, 4, 7, 12, 16, 17, 18, 61, 67, 122, 210, 1024):
+        x = random.standard_normal((2, n)) + 1j * random.standard_normal((2, n))
+        x = x.astype(dtype)
+        z, wide = on(device, x), x.astype("clongdouble")
+        before = where.counters
+        found = [xp.fft.fft(z), xp.fft.ifft(z), xp.fft.irfft(z, n=n), xp.fft.hfft(z, n=n)]
+        found += [xp.fft.rfft(xp.real(z)), xp.fft.ihfft(xp.real(z))]
+        where.sync()
+        reads = 6 if n == 67 and device != "cpu:0" else 0
+        assert where.counters["copy_out_count"] - before["copy_out_count"] == reads
+        assert where.counters["fallback_count"] == before["fallback_count"]
+        expected = [np.fft.fft(wide), np.fft.ifft(wide), np.fft.irfft(wide, n=n)]
+        expected += [np.fft.hfft(wide, n=n), np.fft.rfft(wide.real), np.fft.ihfft(wide.real)]
+        for one, other in zip(found, expected):
+            close_to_wide(one, other)
+
+
+def test_fft_shapes_of_every_kind(device):
+    """Several axes, lengths that cut and fill up, views, and no rows."""
+    x = np.random.default_rng(8).standard_normal((4, 6, 5)).astype("float32")
+    tensor = on(device, x)
+    for axes, s in (((0, 1, 2), None), ((2, 0), (18, 3)), ((1,), (1,)), ((), None)):
+        options = {"axes": axes, "s": s}
+        close_to_wide(xp.fft.fftn(tensor, **options), np.fft.fftn(x.astype("f8"), **options))
+    for axes, s in (((0, 1, 2), None), ((2, 0), (32, 3)), ((0, 2), (2, 1))):
+        options = {"axes": axes, "s": s}
+        close_to_wide(xp.fft.rfftn(tensor, **options), np.fft.rfftn(x.astype("f8"), **options))
+        close_to_wide(xp.fft.irfftn(tensor, **options), np.fft.irfftn(x.astype("f8"), **options))
+    close_to_wide(xp.fft.fft(xp.flip(tensor).mT, n=20), np.fft.fft(np.flip(x).mT, n=20))
+    assert xp.fft.fft(xp.ones((0, 32), device=device)).shape == (0, 32)
+    assert xp.fft.irfft(xp.ones((3, 0, 4), device=device)).shape == (3, 0, 6)
+    with pytest.raises(ValueError, match="fft.irfft"):
+        xp.fft.irfft(xp.ones((3, 1), device=device))
+
+
 @given(device=DEVICES, n=st.integers(1, 9), d=st.floats(0.1, 4))
 def test_frequencies(device, n, d):
     for name in ("fftfreq", "rfftfreq"):
@@ -259,9 +308,15 @@ for device in ("cpu:0", "npu:0"):
     assert xp.matmul(z, z).tolist() == [[5, 5], [5, 10]] and xp.eye(2, device=device)[0, 0] == 1
     assert abs(xp.linalg.vector_norm(x).item() - 15**0.5) < 1e-6
     assert xp.sort(x).tolist() == [[1, 2], [1, 3]] and x.__array_namespace__() is xp
-    for call in (xp.linalg.inv, xp.linalg.svd, xp.fft.fft):
+    long = xp.ones(67, device=device)
+    calls = [(xp.linalg.inv, x), (xp.linalg.svd, x), (xp.fft.fft, long)]
+    if device == "cpu:0":
+        calls.append((xp.fft.fft, x))
+    else:
+        assert xp.fft.fft(x).tolist() == [[3, 1], [4, -2]]
+    for call, argument in calls:
         try:
-            call(x)
+            call(argument)
         except bp.UnsupportedError as error:
             assert "it is not installed" in str(error) and call.__name__ in str(error), error
         else:

@@ -161,11 +161,12 @@ class Mesh {
   void check(bpa_status status) const {
     if (status == BP_OK) return;
     const std::string words = bpa_last_error();
+    const std::string op = bpa_last_error_op();
     for (const Group& group : groups_) {
       Failure failure = group.failure();
-      if (failure.code == status) throw GroupError(words, std::move(failure));
+      if (failure.code == status) throw GroupError(words, std::move(failure), op);
     }
-    throw Error(status, words);
+    throw Error(status, words, op);
   }
 
  private:

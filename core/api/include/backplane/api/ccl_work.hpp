@@ -74,8 +74,8 @@ struct Failure {
 /// What an operation throws where the group has failed; all else is a plain Error.
 class GroupError : public Error {
  public:
-  GroupError(const std::string& message, Failure failure)
-      : Error(failure.code, message), failure_(std::move(failure)) {}
+  GroupError(const std::string& message, Failure failure, std::string op = {})
+      : Error(failure.code, message, std::move(op)), failure_(std::move(failure)) {}
   const Failure& failure() const { return failure_; }
 
  private:
@@ -104,11 +104,12 @@ template <class Handle>
 void check(bpa_status status, Handle* handle, bpa_status (*get_error)(Handle*, bpa_ccl_error*)) {
   if (status == BP_OK) return;
   const std::string words = bpa_last_error();  // asking on may make another one
+  const std::string op = bpa_last_error_op();
   bpa_ccl_error error{};
   error.struct_size = sizeof(error);
   const bool has_failed = get_error(handle, &error) == BP_OK && error.code == status;
-  if (has_failed) throw ccl::GroupError(words, failure_of(handle, get_error));
-  throw Error(status, words);
+  if (has_failed) throw ccl::GroupError(words, failure_of(handle, get_error), op);
+  throw Error(status, words, op);
 }
 
 }  // namespace detail

@@ -41,6 +41,13 @@ BPA_API const char* bpa_version(void);
  * thread's next failing call. */
 BPA_API const char* bpa_last_error(void);
 
+/* The operator that failed with it, by its name in the library: "matmul". Of a model's node it is
+ * the operator that the node became; where simpler operators do one's work, the one of them that
+ * failed; where a call met an earlier failure, that one's. "" where the error is about none, and
+ * where the library does not know it, as of one in a queue whose device tells only that some work
+ * there failed. Longer names than 63 bytes are cut. Lifetime: as bpa_last_error. */
+BPA_API const char* bpa_last_error_op(void);
+
 /* "OUT_OF_MEMORY" for BP_OUT_OF_MEMORY; unknown codes are "INTERNAL". Lifetime: process. */
 BPA_API const char* bpa_status_name(bpa_status status);
 

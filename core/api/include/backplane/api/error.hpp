@@ -5,9 +5,11 @@
 #define BACKPLANE_API_ERROR_HPP
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "backplane/backplane.h"
 
@@ -21,14 +23,18 @@ inline namespace api {
 /// The one exception type: what a bpa_ function answered, with its words.
 class Error : public std::runtime_error {
  public:
-  Error(bpa_status status, const std::string& message)
+  Error(bpa_status status, const std::string& message, std::string op = {})
       : std::runtime_error(std::string(bpa_status_name(status)) + ": " + message),
-        status_(status) {}
+        status_(status),
+        op_(std::make_shared<const std::string>(std::move(op))) {}
   /// BP_* of backplane/status.h.
   bpa_status status() const { return status_; }
+  /// As bpa_last_error_op: "matmul"; empty where the error is about no operator.
+  const std::string& op() const { return *op_; }
 
  private:
   bpa_status status_;
+  std::shared_ptr<const std::string> op_;  // shared: copies of exceptions must not throw
 };
 
 /// Drops log lines above the level: 0 drops all; 1 shows errors, 2 also warnings, 3 also info,
@@ -38,7 +44,7 @@ inline void set_log_level(uint32_t level);
 namespace detail {
 
 inline void check(bpa_status status) {
-  if (status != BP_OK) throw Error(status, bpa_last_error());
+  if (status != BP_OK) throw Error(status, bpa_last_error(), bpa_last_error_op());
 }
 
 inline std::string text(bp_str value) {

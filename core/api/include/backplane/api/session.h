@@ -151,8 +151,9 @@ BPA_API bpa_status bpa_session_run_with(bpa_session* session, const bpa_run_args
 
 /* The end of an asynchronous run, called once, on a thread of the Runtime. The outputs are done and
  * the callee's, to be released; NULL, each, on an error, whose words are `message` (lifetime call;
- * "" on success). It may call the API, but for bpa_runtime_close of its own runtime, and should not
- * wait long: others wait for its thread. */
+ * "" on success). On an error bpa_last_error and bpa_last_error_op tell of it, until a call of the
+ * callee's own fails. It may call the API, but for bpa_runtime_close of its own runtime, and should
+ * not wait long: others wait for its thread. */
 typedef void (*bpa_run_callback)(void* user, bpa_status status, const char* message,
                                  bpa_tensor** outputs, uint64_t output_count);
 

@@ -309,7 +309,7 @@ class Session {
                        uint64_t) {
       const std::unique_ptr<Pending> pending(static_cast<Pending*>(user));
       if (status != BP_OK) {
-        pending->done(std::make_exception_ptr(Error(status, message)), {});
+        pending->done(std::make_exception_ptr(Error(status, message, bpa_last_error_op())), {});
         return;
       }
       pending->done(nullptr, name_outputs(*pending->output_names, outputs));

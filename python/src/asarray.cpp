@@ -53,8 +53,10 @@ class NestedReader {
     for (const size_t index : path_) place += "[" + std::to_string(index) + "]";
     return place;
   }
-  [[noreturn]] void refuse(PyObject* type, const std::string& words) const {
-    const std::string all = std::string(args_.function) + ": argument 'obj': " + words + place();
+  [[noreturn]] void refuse(PyObject* type, const std::string& words,
+                           const std::string& advice = "") const {
+    const std::string all =
+        std::string(args_.function) + ": argument 'obj': " + words + place() + advice;
     if (type == nullptr) fail_invalid(all);
     fail(type, all);
   }
@@ -113,9 +115,9 @@ class NestedReader {
     Kind kind{};
     if (number_kind(object, kind)) return take(nb::borrow(object), kind, depth);
     if (nb::hasattr(object, "__dlpack__")) {
-      const nb::object lent =
-          tensor_from_dlpack(object, device_or_default(args_), Copy::kIfNeeded);
-      return take_tensor(tensor_of(lent), depth);
+      HostMemory memory;
+      memory_from_dlpack(object, Copy::kIfNeeded, memory);
+      return take_memory(memory, depth);
     }
     if (nb::hasattr(object, "__array__")) {
       if (take_buffer(call_python(object.attr("__array__")), depth)) return;
@@ -138,14 +140,20 @@ class NestedReader {
     try {
       if (!memory_from_buffer(object, args_.function, memory)) return false;
     } catch (const Error& error) {
-      throw Error(error.status(), error.what() + place());
+      std::string words = error.what();
+      words.erase(0, words.find(": ") + 2);  // the status
+      throw Error(error.status(), words + place(), error.op());
     } catch (const nb::python_error& error) {
       if (!error.type().is(PyExc_TypeError)) throw;
       fail(PyExc_TypeError, nb::cast<std::string>(nb::str(error.value())) + place());
     }
+    take_memory(memory, depth);
+    return true;
+  }
+
+  void take_memory(const HostMemory& memory, size_t depth) {
     take_sizes(memory.sizes, depth);
     take_values(*memory.dtype, memory.sizes, packed_values(memory));
-    return true;
   }
 
   void take_tensor(const TensorObject& tensor, size_t depth) {
@@ -163,9 +171,10 @@ class NestedReader {
     const DeviceObject& found = tensor.device();
     if (expected.device.handle() == found.device.handle()) return;
     const char* of_others = expected.runtime == found.runtime ? "" : " of another Runtime";
-    refuse(nullptr, "expected tensors on " + expected.name + ", found one on " + found.name +
-                        of_others + "; move it with to_device()" +
-                        (args_.device.is_valid() ? "" : ", or pass 'device'"));
+    refuse(nullptr,
+           "expected tensors on " + expected.name + ", found one on " + found.name + of_others,
+           args_.device.is_valid() ? "; move it with to_device()"
+                                   : "; move it with to_device(), or pass 'device'");
   }
 
   /// An array stands for lists of lists.
@@ -262,7 +271,7 @@ nb::object adapt(nb::object tensor, const AsarrayArgs& args, bool is_fresh) {
 nb::object from_numbers(nb::handle object, const AsarrayArgs& args) {
   if (args.copy == Copy::kNever) {
     fail_invalid(std::string(args.function) +
-                 ": argument 'copy' is False, and Python numbers need a copy");
+                 ": argument 'copy' is False, and numbers and lists need a copy");
   }
   return NestedReader(args).read(object);
 }

@@ -56,6 +56,13 @@ const Dtype* unlettered_dtype(nb::handle object) {
   return row != nullptr && !row->has_format ? row : nullptr;
 }
 
+/// Of dates and bytes NumPy's scalars, though not its arrays, lend plain bytes.
+bool is_bytes_of_another_dtype(nb::handle object) {
+  const nb::object dtype = nb::getattr(object, "dtype", nb::none());
+  const nb::object name = nb::getattr(dtype, "name", nb::none());
+  return nb::isinstance<nb::str>(name) && nb::cast<std::string>(name) != "uint8";
+}
+
 void describe_memory(std::unique_ptr<BufferHolder> holder, const Dtype& dtype, const char* function,
                      HostMemory& out_memory) {
   const Py_buffer& view = holder->view;
@@ -174,7 +181,9 @@ bool memory_from_buffer(nb::handle object, const char* function, HostMemory& out
   const std::string format = holder->view.format == nullptr ? "B" : holder->view.format;
   const auto item_bytes = static_cast<uint32_t>(holder->view.itemsize);
   const Dtype* dtype = unlettered != nullptr ? unlettered : dtype_of_format(format, item_bytes);
-  if (dtype == nullptr) refuse_format(object, format, function);
+  const bool is_misnamed =
+      unlettered == nullptr && format == "B" && is_bytes_of_another_dtype(object);
+  if (dtype == nullptr || is_misnamed) refuse_format(object, format, function);
   describe_memory(std::move(holder), *dtype, function, out_memory);
   return true;
 }

@@ -226,9 +226,10 @@ void bind_creation(nb::module_& module) {
       nb::arg("device") = nb::none(), nb::arg("copy") = nb::none(),
       nb::sig("def asarray(obj: object, dtype: Dtype | str | type | None = None, *, device: "
               "Device | str | None = None, copy: bool | None = None) -> Tensor"),
-      "A tensor of a number, nested lists, or an array (NumPy's, the buffer protocol's, DLPack's, "
-      "a Tensor). It shares memory where dtype, device and strides allow that, and keeps the "
-      "array alive. copy: True always copies; False raises ValueError where sharing cannot be.");
+      "A tensor of a number, an array (NumPy's, the buffer protocol's, DLPack's, a Tensor), or "
+      "nested lists of them, whose dtypes promote as operands' do. It shares memory of an array "
+      "where dtype, device and strides allow that, and keeps the array alive. copy: True always "
+      "copies; False raises ValueError where sharing cannot be.");
   module.def("from_dlpack", &from_dlpack, nb::arg("x").none(), nb::kw_only(),
              nb::arg("device") = nb::none(), nb::arg("copy") = nb::none(),
              nb::sig("def from_dlpack(x: object, *, device: Device | str | None = None, copy: "

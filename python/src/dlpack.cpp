@@ -243,11 +243,9 @@ nb::object ask_for_capsule(nb::handle object, bool is_on_cpu) {
 
 }  // namespace
 
-nb::object tensor_from_dlpack(nb::handle object, nb::handle device, Copy copy) {
-  HostMemory memory;
+void memory_from_dlpack(nb::handle object, Copy copy, HostMemory& out_memory) {
   if (LentTensor lent = lent_by_peer(object)) {
-    memory_from_managed(lent.release(), memory);
-    return tensor_from_memory(std::move(memory), device, copy, "from_dlpack");
+    return memory_from_managed(lent.release(), out_memory);
   }
   if (!nb::hasattr(object, "__dlpack__") || !nb::hasattr(object, "__dlpack_device__")) {
     fail(PyExc_TypeError, "from_dlpack: argument 'x': expected an array with __dlpack__, found " +
@@ -262,7 +260,12 @@ nb::object tensor_from_dlpack(nb::handle object, nb::handle device, Copy copy) {
     fail_invalid("from_dlpack: argument 'copy' is False, and the array is not in host memory");
   }
   const nb::object capsule = ask_for_capsule(object, is_on_cpu);
-  memory_from_capsule(capsule, memory);
+  memory_from_capsule(capsule, out_memory);
+}
+
+nb::object tensor_from_dlpack(nb::handle object, nb::handle device, Copy copy) {
+  HostMemory memory;
+  memory_from_dlpack(object, copy, memory);
   return tensor_from_memory(std::move(memory), device, copy, "from_dlpack");
 }
 

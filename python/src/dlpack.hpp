@@ -14,6 +14,9 @@
 
 namespace bp::python {
 
+/// The host memory that another library's array lends. With Copy::kNever an array elsewhere is an
+/// error.
+void memory_from_dlpack(nb::handle object, Copy copy, HostMemory& out_memory);
 /// A tensor over the memory that another library's array lends, on `device`.
 nb::object tensor_from_dlpack(nb::handle object, nb::handle device, Copy copy);
 

@@ -83,9 +83,13 @@ void bind_properties(TensorClass& bound) {
 }
 
 void bind_methods(TensorClass& bound) {
-  bound.def("item", &item_of, "The value of a tensor of one element.")
-      .def("tolist", &list_of, "The values as nested lists.")
-      .def("copy", &copy_of, "The same values in memory of their own.")
+  bound
+      .def("item", &item_of, nb::sig("def item(self) -> bool | int | float | complex"),
+           "The value of a tensor of one element.")
+      .def("tolist", &list_of, nb::sig("def tolist(self) -> Any"),
+           "The values as nested lists of Python numbers; of a 0-d tensor its number.")
+      .def("copy", &copy_of, nb::sig("def copy(self) -> Tensor"),
+           "The same values in memory of their own.")
       .def(
           "astype",
           [](nb::handle_t<TensorObject> self, nb::handle dtype, nb::handle copy) {
@@ -126,7 +130,7 @@ void bind_methods(TensorClass& bound) {
           "A NumPy array: of the same memory where the host reads it, which stays alive and shows "
           "later writes, else of a copy. copy: True always copies; False raises ValueError "
           "where sharing cannot be. Waits for the tensor's values.")
-      .def("__format__", &formatted, nb::arg("spec"),
+      .def("__format__", &formatted, nb::arg("spec").none(),
            "A 0-d tensor is formatted as its number; of others the spec is empty.")
       .def("__repr__", [](nb::handle_t<TensorObject> self) {
         return call_python(nb::module_::import_("backplane._format").attr("describe"), self);

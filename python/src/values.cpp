@@ -80,16 +80,20 @@ nb::object list_of(const TensorObject& tensor) {
   return list_from(tensor.dtype(), tensor.sizes(), next);
 }
 
-nb::object formatted(nb::handle_t<TensorObject> self, nb::str spec) {
+nb::object formatted(nb::handle_t<TensorObject> self, nb::handle spec) {
+  if (!PyUnicode_Check(spec.ptr())) {
+    fail(PyExc_TypeError, "format: argument 'spec': expected a str, found " + name_of_type(spec));
+  }
   const TensorObject& tensor = tensor_of(self);
   if (tensor.sizes().empty()) {
-    const nb::object text = nb::steal(PyObject_Format(item_of(tensor).ptr(), spec.ptr()));
+    const nb::object number = item_of(tensor);
+    const nb::object text = nb::steal(PyObject_Format(number.ptr(), spec.ptr()));
     if (!text.is_valid()) throw nb::python_error();
     return text;
   }
   if (nb::len(spec) == 0) return nb::str(self);
-  fail(PyExc_TypeError, "format: '" + nb::cast<std::string>(spec) +
-                            "' formats one number, and the tensor has the shape " +
+  fail(PyExc_TypeError, "format: " + nb::cast<std::string>(nb::repr(spec)) +
+                            " formats one number, and the tensor has the shape " +
                             shape_text(tensor.sizes()));
 }
 

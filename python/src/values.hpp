@@ -18,7 +18,7 @@ void append_value_slots(std::vector<PyType_Slot>& slots);
 nb::object item_of(const TensorObject& tensor);
 nb::object list_of(const TensorObject& tensor);
 /// What format() answers: of a 0-d tensor its number's.
-nb::object formatted(nb::handle_t<TensorObject> self, nb::str spec);
+nb::object formatted(nb::handle_t<TensorObject> self, nb::handle spec);
 
 }  // namespace bp::python
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import array
+import enum
 import gc
+import itertools
+import subprocess
 import sys
 import weakref
 
@@ -258,3 +261,227 @@ def test_bad_fill():
         bp.zeros_like([1])
     with pytest.raises(TypeError, match="zeros: argument 'dtype'"):
         bp.zeros(2, dtype="float31")
+
+
+def same_as_numpy(found, expected):
+    assert found.dtype == expected.dtype and found.shape == expected.shape
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+REAL = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+FLOATS = ["float16", "float32", "float64", "complex64", "complex128"]
+
+
+@pytest.mark.parametrize("name", ["bool", *REAL, *FLOATS])
+def test_lists_of_arrays_keep_their_dtype(device, name):
+    largest = True if name == "bool" else np.iinfo(name).max if name in REAL else 1e4 / 3
+    array = np.array([0, largest], name)
+    expected = np.stack([array, array[::-1]])
+    tensor = bp.asarray(array, device=device)
+    for rows in (
+        [array, array[::-1]],
+        [tensor, tensor[::-1]],
+        (list(array), list(array[::-1])),  # NumPy's scalars
+        [[tensor[0], array[1]], array[::-1]],
+        [memoryview(array), bp.from_dlpack(array)[::-1]],
+    ):
+        same_as_numpy(bp.asarray(rows, device=device), expected)
+    asked = bp.asarray([array], dtype="complex128", device=device)
+    same_as_numpy(asked, array[None].astype("complex128"))
+
+
+def test_large_values_in_lists():
+    found = bp.asarray([np.array([16777217.0, 1e300])])
+    assert found.dtype is bp.float64 and found.tolist() == [[16777217.0, 1e300]]
+    assert bp.asarray([np.uint64(2**63)]).tolist() == [2**63]
+    assert bp.asarray([np.array([2**53 + 1]), [True]]).tolist() == [[2**53 + 1], [1]]
+
+
+def test_lists_of_arrays_without_letters():
+    import ml_dtypes
+
+    for name in ("bfloat16", "float8_e5m2"):
+        one = np.array([1.5, -2], getattr(ml_dtypes, name))
+        for row in (one, list(one), bp.asarray(one)):
+            found = bp.asarray([row])
+            assert found.dtype == name and found.tolist() == [[1.5, -2]]
+    assert bp.asarray([ml_dtypes.bfloat16(1.5), np.float16(0.5)]).dtype is bp.float32
+
+
+@pytest.mark.parametrize("a", ["bool", *REAL, *FLOATS])
+def test_dtypes_of_lists_promote_as_operators_do(a):
+    """Within a kind as NumPy has it too."""
+    for b in ["bool", *REAL, *FLOATS]:
+        x, y = np.array([1, 0], a), np.array([1, 1], b)
+        if {a, b} <= set(REAL) and np.result_type(x, y).kind == "f":
+            signed = a if b == "uint64" else b
+            with pytest.raises(ValueError, match=f"^asarray: .* both uint64 and {signed}"):
+                bp.asarray([x, y])
+            continue
+        found = bp.asarray([x, y])
+        assert found.tolist() == [[1, 0], [1, 1]]
+        if a == b == "bool":
+            assert found.dtype is bp.bool
+            continue
+        assert found.dtype == (bp.asarray(x) * bp.asarray(y)).dtype
+        if {a, b} <= set(REAL) or {a, b} <= set(FLOATS):
+            assert found.dtype == np.result_type(x, y)
+
+
+def test_the_order_in_a_list_does_not_matter():
+    """Of int64 and uint64 neither holds the other; with a float beside them that is no question."""
+    rows = [np.array([2], "uint64"), np.array([3], "int64"), np.array([0.5], "float32")]
+    for order in itertools.permutations(range(3)):
+        found = bp.asarray([rows[i] for i in order])
+        assert found.dtype is bp.float32 and found.tolist() == [rows[i].tolist() for i in order]
+
+
+@pytest.mark.parametrize(
+    "array, number, dtype",
+    [
+        (np.int8(1), 5, "int8"),
+        (np.int8(1), True, "int8"),
+        (np.bool_(True), True, "bool"),
+        (np.bool_(True), 2, "int64"),
+        (np.bool_(True), 2.5, "float32"),
+        (np.int64(1), 2.5, "float32"),
+        (np.float16(1), 3, "float16"),
+        (np.float64(1), 1 / 3, "float64"),
+        (np.float32(1), 2j, "complex64"),
+        (np.float64(1), 2j, "complex128"),
+        (np.int16(1), 2j, "complex64"),
+    ],
+)
+def test_python_numbers_beside_arrays(device, array, number, dtype):
+    for beside in (array, bp.asarray(array, device=device), np.array(array)):
+        for values in ([beside, number], [number, beside]):
+            found = bp.asarray(values, device=device)
+            expected = np.array([v if v is number else array.item() for v in values], dtype)
+            same_as_numpy(found, expected)
+
+
+def test_python_numbers_that_do_not_fit_beside_arrays():
+    for values, dtype in (([np.int8(1), 300], "int8"), ([-1, np.uint8(1)], "uint8")):
+        with pytest.raises(OverflowError, match=f"out of the range of {dtype}"):
+            bp.asarray(values)
+    with pytest.raises(OverflowError, match="the int 300 is out of the range of int8"):
+        bp.asarray([np.array([300])], dtype="int8")
+
+
+def test_shapes_of_arrays_in_lists(device):
+    for rows in (
+        [np.zeros((0, 3), "int8")],
+        [np.zeros((2, 0))] * 2,
+        [np.arange(6.0).reshape(2, 3).T[::-1], np.ones((3, 2))],
+        [np.broadcast_to(np.int16(4), (2, 3))],
+        [[np.array(1.5), 2.5]],
+        [[np.arange(2)], [np.arange(2, 4)]],
+        [np.zeros((1,) * 15)],
+    ):
+        expected = np.array(rows)
+        tensors = [bp.asarray(r, device=device) if isinstance(r, np.ndarray) else r for r in rows]
+        for given in (rows, tensors):
+            same_as_numpy(bp.asarray(given, dtype=expected.dtype, device=device), expected)
+            assert bp.asarray(given, device=device).shape == expected.shape
+
+
+@pytest.mark.parametrize(
+    "bad, kind, words",
+    [
+        ([np.zeros(2), np.zeros(3)], ValueError, r"array of shape \(3,\), .* \(2,\) at obj\[1\]"),
+        ([[1, 2], np.zeros((2, 1))], ValueError, r"\(2, 1\), expected shape \(2,\) at obj\[1"),
+        ([1, np.zeros(2)], ValueError, r"shape \(2,\), expected shape \(\) at obj\[1\]"),
+        ([np.zeros(2), 1], ValueError, r"ragged: a number among lists at obj\[1\]"),
+        ([np.zeros((2, 1)), [1, 2]], ValueError, r"a number among lists at obj\[1\]\[0\]"),
+        ([np.zeros((1,) * 16)], ValueError, r"more than 16 dimensions at obj\[0\]"),
+        ([1, np.array([1], object)], TypeError, r"dtype object .* at obj\[1\]"),
+        ([[np.array("a")]], TypeError, r"dtype <U1 has no counterpart .* at obj\[0\]\[0\]"),
+        ([np.zeros(2, ">f4")], ValueError, r"^asarray: .* another byte order .* at obj\[0\]"),
+        ([np.datetime64("2020")], TypeError, r"dtype datetime64\[Y\] .* at obj\[0\]"),
+        ([np.longdouble(1)], TypeError, r"has no counterpart .* at obj\[0\]"),
+        ([b"ab"], TypeError, r"expected numbers, found bytes at obj\[0\]"),
+        ([bytearray(b"ab")], TypeError, r"expected numbers, found bytearray at obj\[0\]"),
+        ([np.zeros(2), None], TypeError, r"expected numbers, found NoneType at obj\[1\]"),
+    ],
+)
+def test_bad_arrays_in_lists(bad, kind, words):
+    with pytest.raises(kind, match=words):
+        bp.asarray(bad)
+
+
+def test_scalars_of_dates_are_not_their_bytes():
+    for bad in (np.datetime64("2020"), np.timedelta64(3), np.bytes_(b"ab")):
+        with pytest.raises(TypeError, match="has no counterpart"):
+            bp.asarray(bad)
+
+
+def test_other_objects_in_lists():
+    class Lists:  # numbers without a dtype
+        def tolist(self):
+            return [1, 2]
+
+    class Arrayish:
+        def __array__(self, dtype=None, copy=None):
+            return np.array([1, 2], "int16")
+
+    class Lends:
+        def __init__(self, array):
+            self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+
+    class Four(enum.IntEnum):
+        FOUR = 4
+
+    class Half(float):
+        pass
+
+    def found(*values):
+        made = bp.asarray(list(values))
+        return made.dtype.name, made.tolist()
+
+    assert found(Lists(), [3, 4]) == ("int64", [[1, 2], [3, 4]])
+    assert found(Arrayish(), [3, 4]) == ("int16", [[1, 2], [3, 4]])
+    assert found(Lends(np.array([1, 2], "int8"))) == ("int8", [[1, 2]])
+    assert found(array.array("d", [1 / 3])) == ("float64", [[1 / 3]])
+    assert found(Four.FOUR, True) == ("int64", [4, 1]) and found(Half(0.5)) == ("float32", [0.5])
+
+
+def test_devices_of_lists(device):
+    here = bp.asarray([1.0, 2.0], device=device)
+    other = bp.device("npu:0" if device == "cpu:0" else "cpu:0")
+    for rows in ([here, here], [here, np.zeros(2)], [[3, 4], here], [[here[0], 1]]):
+        assert bp.asarray(rows).device.name == device
+        moved = bp.asarray(rows, device=other)
+        assert moved.device == other and moved.tolist() == bp.asarray(rows).tolist()
+    there = here.to_device(other)
+    words = f"expected tensors on {device}, found one on {other} at obj\\[1\\]\\[0\\]; .*'device'"
+    with pytest.raises(ValueError, match=words):
+        bp.asarray([[here[0]], [there[0]]])
+    both = bp.asarray([here, there], device=other)
+    assert both.device == other and both.tolist() == [[1, 2], [1, 2]]
+    with pytest.raises(ValueError, match="copy.*is False"):
+        bp.asarray([here], copy=False)
+
+
+def test_lists_of_tensors_of_two_runtimes():
+    here = bp.ones(2)
+    with bp.Runtime() as runtime:
+        there = bp.ones(2, device=runtime.device("cpu:0"))
+        assert bp.asarray([there, there]).device == there.device
+        with pytest.raises(ValueError, match="cpu:0, found one on cpu:0 of another Runtime"):
+            bp.asarray([here, there])
+    with pytest.raises(bp.Error, match="closed"):
+        bp.asarray([there, there])
+
+
+def test_lists_need_no_numpy():
+    code = """
+import sys
+sys.modules["numpy"] = None
+import array
+import backplane as bp
+x = bp.asarray([2.5, 3.5], dtype="float64")
+found = bp.asarray([x, [1, 2], array.array("f", [4, 5]), [x[0], 7]])
+assert found.dtype is bp.float64
+assert found.tolist() == [[2.5, 3.5], [1, 2], [4, 5], [2.5, 7]]
+"""
+    subprocess.run([sys.executable, "-P", "-c", code], check=True, timeout=60)

@@ -290,6 +290,15 @@ def test_other_devices_and_read_only():
         x[there]
     with pytest.raises(ValueError, match="cpu:0, the values are on npu:0"):
         x[[0, 1]] = there
+    for values in ([there[0], 1, 2], [[there[0], x[0], 5.0]], (x[0], there[1], 2)):
+        with pytest.raises(ValueError, match="expected tensors on cpu:0, found one on npu:0"):
+            x[:] = values
+        with pytest.raises(ValueError, match="expected tensors on cpu:0, found one on npu:0"):
+            x[[0, 1, 2]] = values
+    for key in ([there], [there[0], 1], (slice(0, 2), [there[0]])):
+        with pytest.raises(ValueError, match="^index: .* tensors on cpu:0, found one on npu:0"):
+            bp.zeros((3, 3))[key]
+    assert x.tolist() == [0, 0, 0]
     source = np.zeros(3)
     source.flags.writeable = False
     fixed = bp.asarray(source)
@@ -297,6 +306,32 @@ def test_other_devices_and_read_only():
         with pytest.raises(ValueError, match="read.only"):
             fixed[key] = 1
     assert source.tolist() == [0, 0, 0]
+
+
+def test_lists_that_hold_arrays(device):
+    a = np.arange(12, dtype=np.float64).reshape(3, 4)
+    x = bp.asarray(a, device=device, copy=True)
+    for key in (
+        [np.int64(2), 0],
+        [np.array([0, 2]), [1, 1]],
+        [np.int8(-1), np.uint8(1)],
+        [np.bool_(True), False, True],
+        (slice(None), [np.array(3), 0]),
+    ):
+        same(x[key], a[key], key)
+    same(x[[bp.asarray(1, device=device), 2]], a[[1, 2]], "tensors")
+    x[0] = [16777217.0, np.float32(0.5), x[2, 1], 1e300]
+    a[0] = [16777217.0, np.float32(0.5), a[2, 1], 1e300]
+    same(x, a, "values in the tensor's dtype")
+    x[[0, 2]] = [np.arange(4, dtype="int8"), x[1]]
+    a[[0, 2]] = [np.arange(4, dtype="int8"), a[1]]
+    same(x, a, "rows")
+    small = bp.zeros(2, dtype="int8", device=device)
+    with pytest.raises(OverflowError, match="the int 300 is out of the range of int8"):
+        small[:] = [np.int64(300), 1]
+    with pytest.raises(ValueError, match="index: .* both uint64 and int64"):
+        x[[np.uint64(1), np.int64(1)]]
+    assert small.tolist() == [0, 0]
 
 
 def test_without_numpy():

@@ -61,6 +61,8 @@ def test_inputs_of_any_layout(device):
     assert session.run({"b": b, "a": a})["y"].tolist() == (a + b).tolist()
     assert session.run({"b": 2.0 * b, "a": list(range(6))})["y"].tolist() == [0, 3, 6, 9, 12, 15]
     assert session(np.ones(0, np.float32), []).shape == (0,)
+    rows = [a[0], bp.asarray(a[1]), 7]
+    assert session(rows, [1, 2, 3]).tolist() == [a[0] + 1, a[1] + 2, 10]
 
 
 def test_no_copy_on_the_host():
@@ -189,7 +191,7 @@ def test_bad_models(tmp_path):
         bp.load("a\0b")
 
 
-@pytest.mark.parametrize("kind", [str, pathlib.Path, os.fsencode])
+@pytest.mark.parametrize("kind", [str, pathlib.Path])
 @pytest.mark.parametrize("name", ["missing.onnx", "no folder/model.onnx"])
 def test_missing_files(tmp_path, kind, name):
     path = kind(str(tmp_path / name))
@@ -233,8 +235,8 @@ BAD_LOADS = [
     (ValueError, r"load: argument 'dims\['N'\]' is 2 .* at least its min 3", None,
      {"dims": {"N": (3, 2)}}),
     (ValueError, r"load: argument 'dims\['N'\]' is 2 ", None, {"dims": {"M": 1, "N": (3, 2)}}),
-    (ValueError, "load: argument 'dims' holds an empty name", None, {"dims": {"": 2}}),
-    (ValueError, "load: argument 'dims' holds an empty name", None, {"dims": {"": (1, 2)}}),
+    (ValueError, "^load: .* argument 'dims' holds an empty name", None, {"dims": {"": 2}}),
+    (ValueError, "^load: .* argument 'dims' holds an empty name", None, {"dims": {"": (1, 2)}}),
     (ValueError, "'Q'", None, {"dims": {"Q": 2}}),
     (OverflowError, "dims.'N'.*an int that 64 bits hold", None, {"dims": {"N": 2**70}}),
     (ValueError, "load: argument 'dims': expected no NUL", None, {"dims": {"N\0zz": 4}}),
@@ -262,6 +264,7 @@ BAD_RUNS = [
     (ValueError, "input 'a'.*", lambda s, x: s()),
     (TypeError, "no keywords", lambda s, x: s(a=x, b=x)),
     (ValueError, "input 'b': expected dtype f32, found f64", lambda s, x: s(x, x.astype("f8"))),
+    (ValueError, "input 'b': .* f32, found f64", lambda s, x: s(x, [np.float64(1), x[0], 2])),
     (ValueError, "input 'a': expected rank 1 .N., found f32 .1, 3.", lambda s, x: s(x[None], x)),
     (TypeError, "input 'b': .*expected numbers.*NoneType", lambda s, x: s(x, None)),
     (TypeError, "input 'b'.*dtype", lambda s, x: s(x, x.astype(object))),

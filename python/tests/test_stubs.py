@@ -70,6 +70,9 @@ def main() -> None:
         print(runtime.devices(), runtime.default_device.counters["launch_count"] + 1)
     try:
         bp.asarray(np.arange(3)).astype(bool)
+        bp.asarray([x, [np.arange(3), [1, x[0], np.float32(2)]]])
+        x[0] = [x[1, 0], 2.5]
+        print(f"{x[0, 0]:.2f}", format(x))
         inspect(bp.load("model.onnx", device=device, dims={"N": (1, None), "M": 4}))
     except bp.MissingFileError as error:
         print(error.status, error.filename)

@@ -2,6 +2,7 @@
 import copy
 import gc
 import pickle
+import re
 import weakref
 
 import numpy as np
@@ -90,6 +91,35 @@ def test_scalars(device):
     for call in (len, iter):
         with pytest.raises(TypeError, match="0-d tensor"):
             call(x)
+
+
+@pytest.mark.parametrize("name", ["bool", "int8", "uint64", "float16", "float64", "complex64"])
+def test_format_of_a_number(device, name):
+    array = np.array(1.0, name)
+    x = bp.asarray(array, device=device)
+    specs = ["", ">12", "d", "04d", "x", ".2f", "+.3e", "g", "%", "zz", ".2s"]
+    if name.startswith("complex"):
+        specs.remove("d")
+    for spec in specs:
+        try:
+            expected = format(array.item(), spec)
+        except ValueError as error:
+            with pytest.raises(ValueError, match=re.escape(str(error))):
+                format(x, spec)
+            continue
+        assert format(x, spec) == expected == f"{x:{spec}}"
+
+
+def test_format_of_many_numbers(device):
+    for shape in ((1,), (2, 3), (0,)):
+        x = bp.ones(shape, device=device)
+        assert f"{x}" == str(x) and "{}".format(x).startswith("tensor(")
+        words = re.escape(f"format: '.2f' formats one number, and the tensor has the shape {shape}")
+        with pytest.raises(TypeError, match=words):
+            format(x, ".2f")
+    for bad in (3, None):
+        with pytest.raises(TypeError, match="format: argument 'spec': expected a str, found"):
+            bp.ones(()).__format__(bad)
 
 
 def test_iteration_hash_and_identity(device):

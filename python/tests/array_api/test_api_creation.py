@@ -157,6 +157,21 @@ def test_asarray(device):
         xp.asarray(obj=1)
 
 
+def test_asarray_of_lists_of_arrays(device):
+    source = np.array([16777217.0, 1e300])
+    assert_equal(xp.asarray([source, source], device=device), np.stack([source, source]))
+    x = xp.asarray([1, 2], dtype=xp.int8, device=device)
+    found = xp.asarray([x, [3, 4]])
+    assert found.device.name == device
+    assert_equal(found, np.array([[1, 2], [3, 4]], "int8"))
+    assert xp.asarray([x], dtype=xp.float64).dtype is xp.float64
+    with pytest.raises(ValueError, match="asarray: .* both uint64 and int64"):
+        xp.asarray([np.uint64(1), np.int64(1)], device=device)
+    other = "npu:0" if device == "cpu:0" else "cpu:0"
+    with pytest.raises(ValueError, match=f"tensors on {device}, found one on {other}"):
+        xp.asarray([x, xp.asarray([1, 2], device=other)])
+
+
 def test_from_dlpack(device):
     source = np.arange(6.0).reshape(2, 3)
     assert_equal(xp.from_dlpack(source), source)

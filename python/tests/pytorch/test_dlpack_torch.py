@@ -63,6 +63,15 @@ def test_from_devices_with_memory_of_their_own(device):
     assert bp.from_dlpack(torch.ones(2, 2).t(), device=device).tolist() == [[1, 1], [1, 1]]
 
 
+@pytest.mark.parametrize("dtype", SHARED)
+def test_lists_of_torch(dtype):
+    t = torch.arange(6).reshape(2, 3).to(dtype)
+    found = bp.asarray([t.t(), t.t()])
+    assert found.dtype == str(dtype).removeprefix("torch.") and found.shape == (2, 3, 2)
+    assert bits(torch.from_dlpack(found)) == bits(torch.stack([t.t(), t.t()]))
+    assert bp.asarray([t[0, 0], t[1, 1]], device="npu:0").dtype == found.dtype
+
+
 def test_what_torch_does_not_lend():
     with pytest.raises(BufferError, match="requires? grad"):
         bp.from_dlpack(torch.ones(2, requires_grad=True))

@@ -23,7 +23,7 @@ std::optional<int64_t> checked_product(std::span<const int64_t> sizes) {
   for (int64_t size : sizes) {
     if (size <= 0) continue;
     const auto next = checked_mul(product, size);
-    if (!next || *next > kMostElements) return std::nullopt;
+    if (!next) return std::nullopt;
     product = *next;
   }
   return product;
@@ -36,7 +36,8 @@ std::optional<int64_t> checked_element_count(std::span<const int64_t> sizes) {
     zero = zero || size == 0;
   }
   const auto product = checked_product(sizes);
-  return product && zero ? 0 : product;
+  if (product && zero) return 0;
+  return product && *product <= kMostElements ? product : std::nullopt;
 }
 
 int64_t element_count(std::span<const int64_t> sizes) {

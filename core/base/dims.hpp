@@ -99,12 +99,12 @@ class Dims {
 bool all_known(const Dims& sizes);
 /// As many elements as a tensor has at most, so that their bytes can be counted in int64.
 inline constexpr int64_t kMostElements = INT64_MAX / 16;
-/// The product of the sizes above 0; nullopt beyond kMostElements. Unknown sizes count as one:
+/// The product of the sizes above 0; nullopt if it overflows int64. Unknown sizes count as one:
 /// what is known already must fit. So do zeros: {0, 2^62, 2^62} has no elements, but strides,
 /// slices and other sizes are computed from the rest alone.
 std::optional<int64_t> checked_product(std::span<const int64_t> sizes);
-/// The number of elements of known sizes; nullopt where checked_product() has none,
-/// and for a negative size.
+/// The number of elements of known sizes; nullopt for a negative size, where
+/// checked_product() of them overflows, and beyond kMostElements.
 std::optional<int64_t> checked_element_count(std::span<const int64_t> sizes);
 /// The product of sizes that were checked before.
 int64_t element_count(std::span<const int64_t> sizes);

@@ -188,7 +188,8 @@ Status infer_unprefixed(const OpSchema& schema, InferContext context,
 }  // namespace
 
 Status check_sizes(const TensorType& type) {
-  if (checked_product(type.sizes)) return {};
+  const auto product = checked_product(type.sizes);
+  if (product && *product <= kMostElements) return {};
   return {BP_INVALID_ARGUMENT,
           "sizes " + to_string(type.sizes) + " have more elements than can be counted"};
 }

@@ -8,11 +8,11 @@ Error renamed(const Error& error, const char* function, std::span<const Argument
   std::string words = error.what();
   if (words.starts_with(status)) words.erase(0, status.size());
   for (const ArgumentName& name : names) {
-    const std::string found = "argument " + name.in_c + " ";
-    if (!words.starts_with(found)) continue;
-    words =
-        std::string(function) + ": argument '" + name.in_python + "' " + words.substr(found.size());
-    return {error.status(), words, error.op()};
+    const std::string in_c = "argument " + name.in_c + " ";
+    const size_t place = words.find(in_c);  // behind the model's name, or at the beginning
+    if (place == std::string::npos) continue;
+    words.replace(place, in_c.size(), "argument '" + name.in_python + "' ");
+    return {error.status(), std::string(function) + ": " + words, error.op()};
   }
   return error;
 }

@@ -297,7 +297,7 @@ void bind_device_class(nb::module_& module) {
           "Waits for all work; its first failure is raised.")
       .def(
           "new_stream", [](nb::handle_t<DeviceObject> self) { return new_stream(self); },
-          "A queue of its own: a Stream.")
+          nb::sig("def new_stream(self) -> Stream"), "A queue of its own: a Stream.")
       .def("__eq__",
            [](const DeviceObject& self, nb::handle other) {
              return nb::isinstance<DeviceObject>(other) &&

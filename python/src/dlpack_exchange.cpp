@@ -167,6 +167,7 @@ void bind_exchange_api(nb::module_& module) {
   nb::setattr(nb::handle(reinterpret_cast<PyObject*>(g_tensor_type)), "__dlpack_c_exchange_api__",
               capsule);
   module.def("to_dlpack", &array_of_peer, nb::arg("x").none(), nb::arg("array_type").none(),
+             nb::sig("def to_dlpack(x: Tensor, array_type: type) -> Any"),
              "Another library's array in the memory of a tensor, by the exchange API of the class "
              "`array_type`, such as torch.Tensor: as its from_dlpack() makes it, and faster. The "
              "memory lives as long as the array. Libraries that know nothing of read-only arrays, "

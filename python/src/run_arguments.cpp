@@ -156,8 +156,9 @@ Error RunRequest::explain(const Error& error) const {
                             const std::string& name) {
     names.push_back({array + ("[" + std::to_string(i) + "]"), place + ("['" + name + "']")});
   };
-  for (size_t i = 0; i < args_.input_count; ++i)
+  for (size_t i = 0; i < args_.input_count; ++i) {
     add("args.inputs", i, "inputs", args_.input_names[i]);
+  }
   for (size_t i = 0; i < args_.bound_output_count; ++i) {
     add("args.bound_outputs", i, "out", session_.outputs()[i].io.name);
   }

@@ -164,6 +164,8 @@ void bind_streams(nb::module_& module) {
                            "An ordered queue of one device. In `with stream:` the operators, "
                            "assignments and runs of this thread on that device go there.")
       .def_static("wrap", &wrap, nb::arg("device"), nb::arg("native_handle"),
+                  nb::sig("def wrap(device: Device | str, native_handle: tuple[str, int]) -> "
+                          "Stream"),
                   "A stream over a queue of the vendor's own interface, which lives at least as "
                   "long: (kind, handle), as `native_handle` answers it.")
       .def_prop_ro(
@@ -190,6 +192,7 @@ void bind_streams(nb::module_& module) {
       .def("__exit__", [](nb::handle_t<StreamObject> self, nb::args) { leave(self); })
       .def("__repr__", &describe);
   module.def("current_stream", &current_stream, nb::arg("device") = nb::none(),
+             nb::sig("def current_stream(device: Device | str | None = None) -> Stream"),
              "The stream to which this thread's work on the device goes.");
 }
 

@@ -85,8 +85,8 @@ SHORT_NAMES = {
 def test_names_of_the_library(short):
     dtype = getattr(bp, SHORT_NAMES[short])
     assert bp.dtype(short) is dtype and dtype == short
-    assert bp.zeros(1, dtype=short).dtype is dtype
-    assert bp.ops.cast(bp.zeros(1), dtype).dtype is bp.ops.cast(bp.zeros(1), short).dtype
+    assert bp.empty(1, dtype=short).dtype is dtype
+    assert bp.ops.cast(bp.zeros(1), "f16").dtype is bp.float16
 
 
 AMBIGUOUS = [("i8", "int8", "int64"), ("u8", "uint8", "uint64")]

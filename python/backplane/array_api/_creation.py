@@ -219,7 +219,8 @@ def eye(
     """A matrix with ones on its k-th diagonal, zeros elsewhere."""
     rows = _arguments.count("eye", "n_rows", n_rows)
     columns = rows if n_cols is None else _arguments.count("eye", "n_cols", n_cols)
-    matrix = _core.zeros((rows, columns), dtype=dtype, device=device)
+    wanted = None if dtype is None else _arguments.dtype("eye", dtype)
+    matrix = _core.zeros((rows, columns), dtype=wanted, device=device)
     diagonal = _views.diagonal(matrix, _arguments.integer("eye", "k", k))
     if diagonal.size:
         diagonal[...] = 1

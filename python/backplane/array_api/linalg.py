@@ -296,7 +296,8 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
 def trace(x: Tensor, /, *, offset: int = 0, dtype: DtypeLike | None = None) -> Tensor:
     """The sum of a diagonal."""
     x = _matrices("linalg.trace", x, _kinds.NUMERIC)
-    return _statistical.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+    wanted = None if dtype is None else _arguments.dtype("linalg.trace", dtype)
+    return _statistical.sum(diagonal(x, offset=offset), axis=-1, dtype=wanted)
 
 
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:

@@ -39,6 +39,17 @@ struct DtypeObject {
 
 std::array<PyObject*, kDtypes.size()> g_objects{};  // for the life of the process
 
+/// By the name that a str holds. NULL for text that UTF-8 has no form of, too.
+const Dtype* find_by_str(nb::handle name) {
+  Py_ssize_t length = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(name.ptr(), &length);
+  if (text == nullptr) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  return find_dtype(std::string_view(text, static_cast<size_t>(length)));
+}
+
 /// The row that a Python object of another library names, or NULL. It asks for attributes only, so
 /// that nothing is imported.
 const Dtype* named_by(nb::handle object) {
@@ -53,7 +64,7 @@ const Dtype* named_by(nb::handle object) {
   if (!nb::isinstance<nb::str>(name)) return nullptr;
   nb::object is_native = nb::getattr(object, "isnative", nb::none());
   if (!is_native.is_none() && !nb::cast<bool>(is_native)) return nullptr;
-  return find_dtype(std::string_view(nb::cast<std::string>(name)));
+  return find_by_str(name);
 }
 
 const Dtype* builtin_dtype(nb::handle object) {
@@ -67,9 +78,7 @@ const Dtype* builtin_dtype(nb::handle object) {
 
 const Dtype* look_up(nb::handle object) {
   if (nb::isinstance<DtypeObject>(object)) return nb::cast<DtypeObject>(object).row;
-  if (nb::isinstance<nb::str>(object)) {
-    return find_dtype(std::string_view(nb::cast<std::string>(object)));
-  }
+  if (nb::isinstance<nb::str>(object)) return find_by_str(object);
   return named_by(object);
 }
 
@@ -135,9 +144,8 @@ const Dtype* find_dlpack_dtype(uint8_t code, uint8_t bits, uint16_t lanes) {
 static std::string refusal_of(nb::handle object) {
   std::string words = "no dtype is named by " + nb::cast<std::string>(nb::repr(object));
   if (!nb::isinstance<nb::str>(object)) return words;
-  const auto name = nb::cast<std::string>(object);
   for (const Dtype& row : kDtypes) {
-    if (name != row.short_name) continue;
+    if (PyUnicode_CompareWithASCIIString(object.ptr(), row.short_name) != 0) continue;
     words += ": it is " + std::string(row.name) + " to this library, and " +
              find_dtype(row.kind, 8)->name + " to NumPy; write the one or the other";
   }

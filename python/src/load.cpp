@@ -204,7 +204,7 @@ std::vector<ArgumentName> names_of(const LoadCall& call, nb::handle devices) {
 
 /// A path where nothing is: an exception that is also Python's FileNotFoundError.
 void refuse_missing_file(const LoadCall& call, nb::handle model) {
-  if (call.bytes != nullptr || call.path.empty()) return;
+  if (call.bytes != nullptr) return;
   if (access(call.path.c_str(), F_OK) == 0 || errno != ENOENT) return;
   const nb::object kind = nb::module_::import_("backplane._errors").attr("MissingFileError");
   const nb::object path = nb::module_::import_("os").attr("fspath")(model);

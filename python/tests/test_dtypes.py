@@ -58,6 +58,7 @@ def test_dtype_unequal_to_others():
     assert bp.float32 != bp.float64 and bp.float32 != "float64" and bp.float32 != np.float64
     assert bp.float32 != None and bp.float32 != 3 and bp.float32 != object()  # noqa: E711
     assert bp.int32 != np.dtype(">i4")
+    assert bp.float32 != "\ud800" and bp.float32 != "float32\0"
     assert len({bp.float32, bp.float64, bp.float32}) == 2
 
 
@@ -118,7 +119,7 @@ def test_words_of_errors_name_dtypes():
             assert bp.dtype(found) == name
 
 
-@pytest.mark.parametrize("bad", ["float31", "", object(), 3, None, np.dtype("M8[s]"), str])
+@pytest.mark.parametrize("bad", ["float31", "\ud800", "float32\0", "", object(), 3, None, np.dtype("M8[s]"), str])
 def test_dtype_unknown_raises(bad):
     with pytest.raises(TypeError, match="dtype"):
         bp.dtype(bad)

@@ -206,6 +206,14 @@ def test_missing_files(tmp_path, kind, name):
         assert (same.errno, same.filename) == (error.errno, error.filename)
 
 
+def test_the_empty_path_is_missing():
+    with pytest.raises(FileNotFoundError):
+        open("")
+    with pytest.raises(bp.MissingFileError) as caught:
+        bp.load("")
+    assert caught.value.filename == ""
+
+
 def test_missing_weights_are_no_missing_model(tmp_path):
     path = tmp_path / "mlp.onnx"
     model = onnx.load_from_string(models.mlp())

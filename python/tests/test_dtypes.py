@@ -119,7 +119,9 @@ def test_words_of_errors_name_dtypes():
             assert bp.dtype(found) == name
 
 
-@pytest.mark.parametrize("bad", ["float31", "\ud800", "float32\0", "", object(), 3, None, np.dtype("M8[s]"), str])
+@pytest.mark.parametrize(
+    "bad", ["float31", "\ud800", "float32\0", "", object(), 3, None, np.dtype("M8[s]"), str]
+)
 def test_dtype_unknown_raises(bad):
     with pytest.raises(TypeError, match="dtype"):
         bp.dtype(bad)

@@ -54,7 +54,7 @@ def _divide(a: Parts, b: Parts) -> Parts:
     im = ops.div(ops.sub(second, ops.mul(first, ratio)), scale)
     im = ops.where(is_wide, im, ops.neg(im))
     size = ops.abs(large)
-    is_zero = _is(size, 0)
+    is_zero = _both(_is(b[0], 0), _is(b[1], 0))
     return ops.where(is_zero, ops.div(a[0], size), re), ops.where(is_zero, ops.div(a[1], size), im)
 
 
@@ -222,11 +222,15 @@ def _acos(x: Tensor, y: Tensor) -> Parts:
 
 
 def _atanh(x: Tensor, y: Tensor) -> Parts:
-    beside = ops.sub(1, x)
-    square = ops.mul(y, y)
-    distance = ops.add(ops.mul(beside, beside), square)
-    re = ops.mul(ops.log1p(ops.div(ops.mul(x, 4), distance)), 0.25)
-    behind = ops.sub(ops.mul(beside, ops.add(x, 1)), square)
+    # The real part is that of |x|, with the sign of x: log1p() of what is near -1 has lost it.
+    positive = ops.abs(x)
+    distance = ops.hypot(ops.sub(1, positive), y)
+    ratio = ops.div(ops.div(ops.mul(positive, 4), distance), distance)
+    re = ops.mul(ops.log1p(ratio), 0.25)
+    # Beside 1 the square of the distance underflows, and the 1 of log1p() counts no more.
+    near = ops.mul(ops.sub(ops.log(ops.mul(ops.sqrt(positive), 2)), ops.log(distance)), 0.5)
+    re = ops.copysign(ops.where(ops.less(distance, 1e-9), near, re), x)
+    behind = ops.sub(ops.mul(ops.sub(1, x), ops.add(x, 1)), ops.mul(y, y))
     im = ops.mul(ops.atan2(ops.mul(y, 2), behind), 0.5)
     # Far away squares overflow, and what they would be subtracted from is lost.
     size = ops.hypot(x, y)
@@ -234,6 +238,8 @@ def _atanh(x: Tensor, y: Tensor) -> Parts:
     far_re = ops.div(ops.div(x, size), size)
     far_re = ops.where(ops.is_inf(size), ops.copysign(0, x), far_re)
     far_im = ops.where(ops.is_nan(y), math.nan, ops.copysign(math.pi / 2, y))
+    beside = ops.div(ops.div(y, size), size)  # 1/z, beside the quarter turn
+    far_im = ops.where(ops.is_inf(size), far_im, ops.sub(far_im, beside))
     re = ops.where(_is(x, 0), x, ops.where(is_far, far_re, re))
     return re, ops.where(is_far, far_im, im)
 

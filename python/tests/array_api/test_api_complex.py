@@ -206,6 +206,29 @@ def test_large_and_small_numbers(device, name, dtype):
     assert np.all(error <= tolerance * np.maximum(np.abs(expected), 0 if name != "atanh" else 1))
 
 
+BESIDE_A_POLE = [-0.9999, -0.99, 0.9999999, 1 + 1e-30j, -1 - 1e-20j, 1 + 1e-12j, 6.5e9 - 1e4j, 3e9j]
+
+
+@pytest.mark.parametrize("dtype", support.COMPLEX_FLOATING)
+@pytest.mark.parametrize("name", ["atanh", "atan"])
+def test_beside_a_pole_and_far_away(device, name, dtype):
+    """Against Python's cmath, each part by itself: neither cancels."""
+    turn = 1 if name == "atanh" else 1j
+    x = np.asarray([z * turn for z in BESIDE_A_POLE], dtype)
+    expected = np.asarray([getattr(cmath, name)(complex(z)) for z in x])
+    found = getattr(xp, name)(on(device, x)).numpy()
+    for one, wanted in ((found.real, expected.real), (found.imag, expected.imag)):
+        assert np.all(np.abs(one - wanted) <= np.finfo(dtype).eps * 4 * np.abs(wanted)), found
+
+
+def test_nan_is_no_zero_to_divide_by(device):
+    x = bp.asarray([complex(NAN, 0), complex(0, NAN), complex(NAN, NAN)], device=device)
+    for found in (xp.reciprocal(x), xp.divide(bp.asarray([1 + 1j], device=device), x)):
+        assert np.isnan(found.numpy().real).all() and np.isnan(found.numpy().imag).all()
+    zero = bp.asarray([0j], device=device)
+    assert math.isinf(xp.divide(bp.asarray([1 + 1j], device=device), zero).numpy()[0].real)
+
+
 @given(data=st.data())
 def test_pairs_share_memory(data):
     x = data.draw(support.arrays(support.COMPLEX_FLOATING))

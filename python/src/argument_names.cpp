@@ -4,9 +4,7 @@
 namespace bp::python {
 
 Error renamed(const Error& error, const char* function, std::span<const ArgumentName> names) {
-  const std::string status = std::string(bpa_status_name(error.status())) + ": ";
-  std::string words = error.what();
-  if (words.starts_with(status)) words.erase(0, status.size());
+  std::string words = words_of(error);
   for (const ArgumentName& name : names) {
     const std::string in_c = "argument " + name.in_c + " ";
     const size_t place = words.find(in_c);  // behind the model's name, or at the beginning

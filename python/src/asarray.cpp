@@ -140,9 +140,7 @@ class NestedReader {
     try {
       if (!memory_from_buffer(object, args_.function, memory)) return false;
     } catch (const Error& error) {
-      std::string words = error.what();
-      words.erase(0, words.find(": ") + 2);  // the status
-      throw Error(error.status(), words + place(), error.op());
+      throw Error(error.status(), words_of(error) + place(), error.op());
     } catch (const nb::python_error& error) {
       if (!error.type().is(PyExc_TypeError)) throw;
       fail(PyExc_TypeError, nb::cast<std::string>(nb::str(error.value())) + place());

@@ -23,8 +23,7 @@ bool set_text(PyObject* object, const char* attribute, const std::string& text) 
 void raise_library_error(const Error& error) {
   wait_while_ending();
   const std::string status = bpa_status_name(error.status());
-  std::string words = error.what();
-  if (words.starts_with(status + ": ")) words.erase(0, status.size() + 2);
+  const std::string words = words_of(error);
   PyObject* found = PyDict_GetItemString(g_by_status, status.c_str());
   PyObject* made = PyObject_CallFunction(found == nullptr ? g_error : found, "s", words.c_str());
   if (made == nullptr) return;  // that failure is the error now
@@ -59,6 +58,12 @@ PyObject* builtin_type(nb::exception_type kind) {
 }
 
 }  // namespace
+
+std::string words_of(const Error& error) {
+  const std::string status = std::string(bpa_status_name(error.status())) + ": ";
+  const std::string words = error.what();
+  return words.starts_with(status) ? words.substr(status.size()) : words;
+}
 
 void fail(PyObject* type, const std::string& words) {
   PyErr_SetString(type, words.c_str());

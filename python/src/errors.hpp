@@ -21,6 +21,9 @@ inline void check(bpa_status status) {
   if (status != BP_OK) throw Error(status, bpa_last_error(), bpa_last_error_op());
 }
 
+/// The words of an error without its status, which what() begins with.
+std::string words_of(const Error& error);
+
 /// Throws a Python exception of a builtin type.
 [[noreturn]] void fail(PyObject* type, const std::string& words);
 /// Throws INVALID_ARGUMENT, as the library would.

@@ -11,7 +11,6 @@ from .._errors import InvalidArgumentError
 from . import _kinds
 
 
-
 class _Named(Protocol):
     """As NumPy's dtypes are."""
 

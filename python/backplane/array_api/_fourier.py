@@ -43,11 +43,7 @@ def length(name: str, size: int) -> int:
 def is_for(x: Tensor, lengths: list[int]) -> bool:
     """Whether these transforms are for this tensor. Where the host addresses the memory they are
     NumPy's, which copies nothing there, and is faster."""
-    try:
-        is_near = x.__dlpack_device__()[0] == 1
-    except BufferError:
-        is_near = False
-    return not is_near and all(_factors(n) for n in lengths)
+    return not _core._is_host_memory(x) and all(_factors(n) for n in lengths)
 
 
 def _factors(n: int) -> list[int]:

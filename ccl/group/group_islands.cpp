@@ -158,12 +158,23 @@ Result<Ref<Work>> ProcessGroup::enqueue_in_pieces(Enqueue* enqueue) {
 }
 
 /// Others have begun what this rank cannot go on with. Returns when the group has failed, to tell
-/// why.
+/// why. Where the plugin's group has failed, this rank is a witness: the thread that drives may not
+/// have asked the plugin yet.
 void ProcessGroup::give_up(const EnqueuedOne& one, const Status& why) {
-  request_failure({.code = why.code(),
+  bp_status code = why.code();
+  std::vector<uint32_t> culprits;
+  if (communicator_ != nullptr) {
+    const auto state = communicator_->poll();
+    if (state.ok() && state->state == BP_COMM_FAILED) {
+      code = state->failure.code();
+      culprits = culprits_of(*state);
+    }
+  }
+  if (culprits.empty()) culprits = {args_.place.rank};
+  request_failure({.code = code,
                    .words = agreement_.names[args_.place.rank] + " could not go on with " +
                             describe(one.called().operation) + ": " + why.message(),
-                   .culprits = {args_.place.rank},
+                   .culprits = std::move(culprits),
                    .sequence = one.sequence,
                    .operation = describe(one.called().operation)});
   messenger_->drive_until([this] { return has_failed_.load(); },

@@ -109,10 +109,16 @@ def test_random_cancels(device):
     failures = []
     stop = threading.Event()
 
+    def has_both_or_late(begun):
+        return all(counts.values()) or time.monotonic() > begun + LIMIT
+
     def work(seed):
         rng = random.Random(seed)
+        begun = time.monotonic()
+        runs = 0
         try:
-            for _ in range(15):
+            while runs < 15 or not has_both_or_late(begun):
+                runs += 1
                 token = rng.choice(tokens)
                 try:
                     if rng.random() < 0.5:
@@ -128,6 +134,9 @@ def test_random_cancels(device):
 
     def interfere():
         rng = random.Random(9)
+        # A slow device would answer none in the gaps between the requests.
+        while not counts["answered"] and not stop.is_set():
+            time.sleep(0.001)
         while not stop.is_set():
             token = rng.choice(tokens)
             token.request()
@@ -144,7 +153,7 @@ def test_random_cancels(device):
     stop.set()
     meddler.join()
     assert not failures and not any(thread.is_alive() for thread in threads)
-    assert sum(counts.values()) == 8 * 15 and counts["answered"] > 0
+    assert sum(counts.values()) >= 8 * 15 and all(counts.values()), counts
 
 
 def test_token_refuses():

@@ -298,7 +298,6 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   bool awaits_streams() const;
   void drop_kept();
   std::optional<Failure> advance_native(Clock::time_point now);
-  std::vector<uint32_t> culprits_of(const Communicator::State& state) const;
   std::optional<Failure> ask_communicator(Clock::time_point now);
   Failure explained(Failure failure);
   void record_end(const NativeTask& task, bp_status code, Clock::time_point now);

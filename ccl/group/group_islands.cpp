@@ -167,7 +167,7 @@ void ProcessGroup::give_up(const EnqueuedOne& one, const Status& why) {
     const auto state = communicator_->poll();
     if (state.ok() && state->state == BP_COMM_FAILED) {
       code = state->failure.code();
-      culprits = culprits_of(*state);
+      culprits = island_->rank_of(state->culprit);
     }
   }
   if (culprits.empty()) culprits = {args_.place.rank};

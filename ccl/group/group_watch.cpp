@@ -280,11 +280,6 @@ Clock::time_point ProcessGroup::next_look() const noexcept {
   return next;
 }
 
-std::vector<uint32_t> ProcessGroup::culprits_of(const Communicator::State& state) const {
-  if (!state.culprit || *state.culprit >= island_->ranks.size()) return {};
-  return {island_->ranks[*state.culprit]};
-}
-
 std::optional<Failure> ProcessGroup::ask_communicator(Clock::time_point now) {
   const auto state = communicator_->poll();
   const Status why = state.ok() ? state->failure : state.status();
@@ -294,7 +289,7 @@ std::optional<Failure> ProcessGroup::ask_communicator(Clock::time_point now) {
     if (state->state != BP_COMM_FAILED) return std::nullopt;
   }
   Failure failure{.code = why.code(), .words = why.message()};
-  if (state.ok()) failure.culprits = culprits_of(*state);
+  if (state.ok()) failure.culprits = island_->rank_of(state->culprit);
   // The plugin numbers the ranks of the island.
   if (!is_native()) failure.words += " (its ranks are" + ranks_text(island_->ranks) + " here)";
   return failure;

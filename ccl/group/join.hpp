@@ -6,6 +6,7 @@
 #define BACKPLANE_CCL_GROUP_JOIN_HPP
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,12 @@ struct Island {
   std::vector<uint32_t> ranks;      // rising
   std::vector<CollectiveRow> rows;  // those that all of them have; not empty
   uint64_t divided_dtypes = 0;      // ... and can divide
+
+  /// The rank that the plugin knows by a number; none where there is no such one.
+  std::vector<uint32_t> rank_of(std::optional<uint32_t> number) const {
+    if (!number || *number >= ranks.size()) return {};
+    return {ranks[*number]};
+  }
 };
 
 /// What all ranks conclude.

@@ -37,11 +37,12 @@ Result<Ref<Runtime>> open_runtime(const GlobalArgs& global) {
 }
 
 int open_failure_code(const GlobalArgs& global, const Status& error) {
-  if (global.plugin_options.empty()) return kExitEnvironment;
+  if (global.plugin_options.empty() && global.plugin_path.empty()) return kExitEnvironment;
   // An error does not say where its setting came from. But what fails in the same words without the
   // command line's options is not theirs, and this way no code has to read the words.
   GlobalArgs without_options = global;
   without_options.plugin_options.clear();
+  without_options.plugin_path.clear();
   set_log_sink([](uint32_t, std::string_view) {});  // the first time has told what there is to tell
   const Status again = open_runtime(without_options).status();
   set_log_sink({});

@@ -18,8 +18,8 @@ namespace bp::cli {
 
 /// With every operator of ops/. Errors: Runtime::create's.
 Result<Ref<Runtime>> open_runtime(const GlobalArgs& global);
-/// Which exit code an error of open_runtime is: usage if a plugin option of the command line is
-/// what failed, else the environment. Opens a Runtime once more to find out.
+/// Which exit code an error of open_runtime is: usage if a plugin option or folder of the
+/// command line is what failed, else the environment. Opens a Runtime once more to find out.
 int open_failure_code(const GlobalArgs& global, const Status& error);
 
 /// The named device, or the first one for "". Errors: UNAVAILABLE, saying what there is.

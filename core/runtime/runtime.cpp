@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/base/folder.hpp"
 #include "core/base/fork.hpp"
 #include "core/base/log.hpp"
 #include "core/base/quoted.hpp"
@@ -37,6 +38,20 @@ Result<std::vector<OptionSetting>> parse_settings(const std::vector<std::string>
     }
   }
   return settings;
+}
+
+/// A folder that the program names is there; those of the environment may come and go, which the
+/// log tells.
+Status check_plugin_path(const std::vector<std::string>& folders) {
+  const std::string expected = "plugin_path: expected the absolute path of a folder, found ";
+  for (const std::string& folder : folders) {
+    if (!folder.starts_with('/')) return Status(BP_INVALID_ARGUMENT, expected + quoted(folder));
+    const auto names = names_in_folder(folder);
+    if (!names.ok()) {
+      return Status(BP_INVALID_ARGUMENT, expected + foreign_text(names.status().message()));
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -91,6 +106,7 @@ Status Runtime::apply_options(const RuntimeArgs& args) {
 
 Status Runtime::load(const RuntimeArgs& args) {
   LoadOptions load_options;
+  if (!load_options.privileged) BP_TRY(check_plugin_path(args.plugin_path));
   load_options.search_path = args.plugin_path;
   for (std::string& folder : options_.parts("BACKPLANE_PLUGIN_PATH")) {
     load_options.search_path.push_back(std::move(folder));

@@ -36,7 +36,7 @@ enum class FallbackMode { kAllow, kWarn, kDeny };
 struct RuntimeArgs {
   /// Adds the operators; called once. Required.
   std::function<Status(OpRegistry*)> register_ops;
-  /// Folders searched before BACKPLANE_PLUGIN_PATH.
+  /// Folders searched before BACKPLANE_PLUGIN_PATH: absolute, and there.
   std::vector<std::string> plugin_path;
   /// Replaces the installed plugin folder, if set.
   std::optional<std::string> install_directory;
@@ -64,8 +64,8 @@ class CloseListener {
 
 class Runtime : public SpreadCounted<Runtime> {
  public:
-  /// Errors: a bad environment option, configuration file or plugin option. That no plugin was
-  /// found is not one: the Runtime then has no devices.
+  /// Errors: a folder of plugin_path that is not there, a bad environment option, configuration
+  /// file or plugin option. That no plugin was found is not one: the Runtime then has no devices.
   static Result<Ref<Runtime>> create(const RuntimeArgs& args);
   /// Of the last owner, on a thread of its own where the end would wait for this one.
   static void end(const Runtime* runtime) noexcept;

@@ -154,26 +154,41 @@ std::string option_text(nb::handle value, const std::string& name) {
   return nb::cast<std::string>(nb::str(value));
 }
 
-/// One folder or a list of them, each a str or a path object.
-std::string folders_text(nb::handle folders) {
-  if (folders.is_none()) return {};
-  const nb::object to_text = nb::module_::import_("os").attr("fsdecode");
-  if (!nb::isinstance<nb::list>(folders) && !nb::isinstance<nb::tuple>(folders)) {
-    return nb::cast<std::string>(to_text(folders));
+/// A folder as a str or a path object. The empty text would stand for none.
+std::string folder_text(nb::handle folder, const std::string& argument) {
+  if (!nb::isinstance<nb::str>(folder) && !nb::hasattr(folder, "__fspath__")) {
+    fail(PyExc_TypeError,
+         argument + ": expected the path of a folder, found " + name_of_type(folder));
   }
+  const nb::object text = nb::module_::import_("os").attr("fsdecode")(folder);
+  std::string path = c_text(text, argument);
+  if (path.empty()) fail_invalid(argument + ": expected the path of a folder, found ''");
+  return path;
+}
+
+/// One folder or a list of them, with colons between.
+std::string folders_text(nb::handle folders, const std::string& argument) {
+  const bool is_one = !nb::isinstance<nb::list>(folders) && !nb::isinstance<nb::tuple>(folders);
+  const nb::object list = is_one ? nb::make_tuple(folders) : nb::borrow(folders);
   std::string joined;
-  for (nb::handle folder : folders) {
-    if (!joined.empty()) joined += ':';
-    joined += nb::cast<std::string>(to_text(folder));
+  for (nb::handle folder : list) {
+    const std::string path = folder_text(folder, argument);
+    if (path.find(':') != std::string::npos) {
+      fail_invalid(argument + ": expected folders without ':' in their paths, found '" + path +
+                   "'");
+    }
+    joined += (joined.empty() ? "" : ":") + path;
   }
   return joined;
 }
 
 std::shared_ptr<RuntimeState> runtime_from_python(nb::handle plugin_path, nb::handle install_dir,
                                                   nb::handle options) {
+  constexpr const char* kPluginPath = "Runtime: argument 'plugin_path'";
+  constexpr const char* kInstallDir = "Runtime: argument 'install_dir'";
   RuntimeOptions made;
-  made.plugin_path = folders_text(plugin_path);
-  made.install_dir = folders_text(install_dir);
+  if (!plugin_path.is_none()) made.plugin_path = folders_text(plugin_path, kPluginPath);
+  if (!install_dir.is_none()) made.install_dir = folder_text(install_dir, kInstallDir);
   if (!options.is_none()) {
     if (!nb::isinstance<nb::dict>(options)) {
       fail(PyExc_TypeError,
@@ -189,8 +204,6 @@ std::shared_ptr<RuntimeState> runtime_from_python(nb::handle plugin_path, nb::ha
       refuse_nul(made.options[text], "Runtime: argument 'options'");
     }
   }
-  refuse_nul(made.plugin_path, "Runtime: argument 'plugin_path'");
-  refuse_nul(made.install_dir, "Runtime: argument 'install_dir'");
   add_further_options(made);
   std::shared_ptr<RuntimeState> state;
   {
@@ -368,7 +381,7 @@ void bind_devices(nb::module_& module) {
       module, "Runtime", nb::is_final(), nb::is_weak_referenceable(),
       "Finds plugins and opens their devices; owns everything on them. "
       "plugin_path: a folder or a list of them, searched before the "
-      "installed plugins; absolute paths. install_dir: a folder in place of "
+      "installed plugins; absolute paths of what is there. install_dir: a folder in place of "
       "the installed plugins, those of other wheels too. options: a dict of "
       "plugins' options (\"npu.memory\": \"64MiB\") and of the library's "
       "(\"BACKPLANE_LOG\"), before which the environment gives way; values are "

@@ -113,6 +113,10 @@ void read_model(nb::handle model, LoadCall& call) {
   }
   call.data = PyBytes_AsString(call.bytes);
   call.byte_count = static_cast<uint64_t>(PyBytes_Size(call.bytes));
+  if (call.byte_count == 0) {
+    fail_invalid(
+        "load: argument 'model': expected a path, or the bytes of an ONNX file, found 0 bytes");
+  }
 }
 
 /// One device, or a list of them in order of preference. Answers the first.

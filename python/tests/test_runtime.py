@@ -58,6 +58,44 @@ def test_plugin_path(tmp_path):
             runtime.default_device
 
 
+def test_folders_that_name_nothing(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    expected = "plugin_path: expected the absolute path of a folder, found "
+    for path, found in (
+        ("/nowhere", "/nowhere: No such file or directory"),
+        ([tmp_path, "/nowhere"], "/nowhere: No such file or directory"),
+        (file, f"{file}: Not a directory"),
+        ("plugins", "'plugins'"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            bp.Runtime(plugin_path=path)
+        assert str(caught.value) == expected + found
+        assert caught.value.status == "INVALID_ARGUMENT" and isinstance(caught.value, bp.Error)
+    for arguments, words in (
+        ({"plugin_path": ""}, "'plugin_path': expected the path of a folder, found ''"),
+        ({"plugin_path": ["/tmp", ""]}, "'plugin_path': expected the path of a folder, found ''"),
+        ({"plugin_path": "/tmp:/usr"}, "'plugin_path': expected folders without ':' in their"),
+        ({"install_dir": ""}, "'install_dir': expected the path of a folder, found ''"),
+    ):
+        with pytest.raises(ValueError, match=f"Runtime: argument {words}"):
+            bp.Runtime(**arguments)
+    for argument, value in (
+        ("plugin_path", 7),
+        ("plugin_path", [7]),
+        ("install_dir", 7),
+        ("install_dir", [tmp_path]),
+    ):
+        kind = type(value if argument == "install_dir" or value == 7 else value[0]).__name__
+        with pytest.raises(
+            TypeError,
+            match=f"Runtime: argument '{argument}': expected the path of a folder, found {kind}",
+        ):
+            bp.Runtime(**{argument: value})
+    with bp.Runtime(plugin_path=[], options={"BACKPLANE_PLUGIN_PATH": "/nowhere"}) as runtime:
+        assert runtime.default_device.name == "cpu:0"
+
+
 def test_runtimes_do_not_mix():
     with bp.Runtime() as runtime:
         x = bp.ones(2, device=runtime.device("cpu:0"))

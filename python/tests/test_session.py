@@ -232,7 +232,12 @@ BAD_LOADS = [
     (ValueError, "'device': the list is empty", None, {"device": []}),
     (ValueError, r"load: argument 'device\[1\]' is listed before", None,
      {"device": ["cpu:0", "cpu:0"]}),
-    (ValueError, r"load: argument 'len\(model\)' is 0, expected 1 to 2147483647", (b"",), {}),
+    (
+        ValueError,
+        "load: argument 'model': expected a path, or the bytes of an ONNX file, found 0 bytes",
+        (b"",),
+        {},
+    ),
     (TypeError, "'dims': expected a dict of names and sizes, found list", None, {"dims": [1]}),
     (TypeError, "dims.'N'.*expected an int, or a tuple.*float", None, {"dims": {"N": 1.5}}),
     (TypeError, "dims.'N'.*found bool", None, {"dims": {"N": True}}),

@@ -247,7 +247,7 @@ TEST_F(LogTest, NamesOfTheCaller_AreCleanInLinesAndInTheLastError) {
   sink_.set();
   RuntimeOptions args;
   args.install_dir = BP_PLUGIN_DIR;
-  args.plugin_path = "/none\x1b[2J\nforged \u202e";
+  args.options = {{"BACKPLANE_PLUGIN_PATH", "/none\x1b[2J\nforged \u202e"}};
   runtime_ = Runtime::create(args);
   bool is_told = false;
   for (const std::string& line : sink_.take()) {

@@ -203,6 +203,14 @@ class EnvironmentTest(CommandTest):
         result = run("devices", program=program, BACKPLANE_PLUGIN_PATH=str(plugins))
         self.assertIn("cpu:0", result.stdout)
 
+    def test_a_folder_of_plugins_that_is_not_there(self):
+        for command in (["devices"], ["doctor"], ["ops", "--device", "cpu:0"], ["run", "m.onnx"],
+                        ["bench", "m.onnx"]):
+            self.check(USAGE, *command, "--plugin-path", f"{self.folder}:/nowhere",
+                       words=["plugin_path: expected the absolute path of a folder, found "
+                              "/nowhere: No such file or directory"])
+        self.check(OK, "devices", words=["cpu:0"], BACKPLANE_PLUGIN_PATH="/nowhere")
+
     def test_devices_json(self):
         found = json.loads(self.check(OK, "devices", "--json").stdout)
         devices = {device["name"]: device for device in found["devices"]}

@@ -211,6 +211,28 @@ TEST(Runtime, Create_BadOptions_AreRefusedByName) {
       << runtime.status().message();
 }
 
+TEST(Runtime, Create_FolderThatIsNotThere_IsRefusedWhereTheProgramNamesIt) {
+  RuntimeArgs args = test_runtime_args();
+  const std::string file = BP_PLUGIN_DIR "/cpu/libbackplane_cpu.so";
+  for (const auto& [folder, found] :
+       {std::pair<std::string, std::string>{"/nowhere", "/nowhere: No such file or directory"},
+        {file, file + ": Not a directory"},
+        {"plugins", "'plugins'"},
+        {"", "''"}}) {
+    args.plugin_path = {BP_PLUGIN_DIR, folder};
+    const Status status = Runtime::create(args).status();
+    EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT);
+    EXPECT_EQ(status.message(),
+              "plugin_path: expected the absolute path of a folder, found " + found);
+  }
+  args.plugin_path = {};
+  args.options = {{"BACKPLANE_PLUGIN_PATH", "/nowhere:" + file + ":plugins"}};
+  auto runtime = Runtime::create(args);
+  ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
+  EXPECT_TRUE((*runtime)->find_device("npu:0").ok());
+  EXPECT_EQ((*runtime)->plugins().skipped.size(), 3u);
+}
+
 TEST(Runtime, PluginOptions_CommaWithinAValue_BelongsToIt) {
   RuntimeArgs args = test_runtime_args();
   args.options.push_back({"BACKPLANE_PLUGIN_OPTIONS", "npu.kernels=conv,gather,npu.devices=2"});

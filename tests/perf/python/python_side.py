@@ -46,9 +46,18 @@ def add_through_torch(_):
     import backplane
     import torch
     torch.set_grad_enabled(False)
-    return CALLS, "back(there(a) + b)", {
-        "a": torch.tensor([1.0]), "b": backplane.asarray([2.0]),
-        "there": backplane.from_dlpack, "back": torch.from_dlpack}
+    return CALLS, "back(there(a) + b, to)", {
+        "a": torch.tensor([1.0]), "b": backplane.asarray([2.0]), "to": torch.Tensor,
+        "there": backplane.from_dlpack, "back": backplane.to_dlpack}
+
+
+def add_through_torch_alone(_):
+    """The same by what PyTorch itself has for the ways there and back, to and from itself."""
+    import torch
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    return CALLS, "back(back(a) + b)", {
+        "a": torch.tensor([1.0]), "b": torch.tensor([2.0]), "back": torch.from_dlpack}
 
 
 def run_of_backplane(folder):
@@ -78,8 +87,8 @@ def copy_of_numpy(_):
 
 
 SIDES = {side.__name__: side for side in (
-    add_of_backplane, add_of_numpy, add_of_torch, add_through_torch, run_of_backplane,
-    run_of_onnxruntime, round_trip_of_backplane, copy_of_numpy)}
+    add_of_backplane, add_of_numpy, add_of_torch, add_through_torch, add_through_torch_alone,
+    run_of_backplane, run_of_onnxruntime, round_trip_of_backplane, copy_of_numpy)}
 
 
 def serve(name, folder):

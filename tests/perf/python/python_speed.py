@@ -57,6 +57,8 @@ ROWS = (
      "copy_of_numpy", slowness, 0.01),
     ("torch to Tensor, add, to torch, ns", "nothing", "add_through_torch", None, nanoseconds,
      2000),
+    ("torch to Tensor, add, to torch, times", "PyTorch's own DLPack", "add_through_torch",
+     "add_through_torch_alone", slowness, 1),
 )
 
 

@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <string_view>
@@ -295,6 +297,50 @@ TEST_F(XpuOperatorTest, TopK_EqualsAndNan_KeepTheirOrder) {
   EXPECT_EQ(outputs[1].values<int64_t>(), (std::vector<int64_t>{3, 999, 500, 0, 1, 2}));
   EXPECT_TRUE(std::isnan(outputs[0].values<float>()[0]));
   EXPECT_EQ(outputs[0].values<float>()[2], 2.0f);
+}
+
+/// Where the elements of a lane lie that begins at `first`, the greatest first, equals in order.
+template <class T>
+std::vector<int64_t> descending_places(const std::vector<T>& x, int64_t first, int64_t length,
+                                       int64_t step) {
+  std::vector<int64_t> places(static_cast<size_t>(length));
+  std::iota(places.begin(), places.end(), int64_t{0});
+  std::ranges::stable_sort(places, std::greater<>(),
+                           [&](int64_t i) { return x[static_cast<size_t>(first + i * step)]; });
+  return places;
+}
+
+TEST_F(XpuOperatorTest, TopK_MoreThanABlock_IsAStableSort) {
+  // Three lanes side by side; counts around those of one block, of two, and of no power of two.
+  constexpr int64_t kLanes = 3;
+  bp_attrs_top_k attributes = bp_attrs_top_k_defaults();
+  attributes.axis = 0;
+  const auto check = [&]<class T>(uint32_t dtype, int64_t length, int64_t k, T scale) {
+    std::vector<T> x(static_cast<size_t>(kLanes * length));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(i * 7919 % 331) * scale;
+    std::vector<Array> outputs{
+        array_of(dtype, {k, kLanes}, std::vector<T>(static_cast<size_t>(k * kLanes))),
+        array_of(BP_DTYPE_I64, {k, kLanes}, std::vector<int64_t>(static_cast<size_t>(k * kLanes)))};
+    run("top_k",
+        {array_of(dtype, {length, kLanes}, x),
+         array_of(BP_DTYPE_I64, {1}, std::vector<int64_t>{k})},
+        &outputs, &attributes);
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const std::vector<int64_t> places = descending_places(x, lane, length, kLanes);
+      for (int64_t i = 0; i < k; ++i) {
+        const int64_t place = places[static_cast<size_t>(i)];
+        const auto at = static_cast<size_t>(i * kLanes + lane);
+        ASSERT_EQ(outputs[1].values<int64_t>()[at], place) << length << ' ' << k << ' ' << i;
+        ASSERT_EQ(outputs[0].values<T>()[at], x[static_cast<size_t>(place * kLanes + lane)]);
+      }
+    }
+  };
+  for (const int64_t k : {1, 31, 32, 33, 64, 65, 1000, 5001}) {
+    for (const int64_t length : {k, k + 100}) {
+      check(BP_DTYPE_F32, length, k, -0.5f);
+      check(BP_DTYPE_I64, length, k, int64_t{-1} << 40);
+    }
+  }
 }
 
 TEST_F(XpuOperatorTest, Argmax_LongLane_FindsTheFirstOfEqualOnes) {

@@ -40,6 +40,11 @@
 #define BP_XPU_DIGIT_BITS 8
 #define BP_XPU_DIGIT_VALUES 256
 
+// Elements of a block that is sorted by counting ranks, and those that a work item merges: no more
+// than two blocks.
+#define BP_XPU_SORTED_BLOCK 32
+#define BP_XPU_MERGED 32
+
 // The most work items of non_zero, which are one group.
 #define BP_XPU_NON_ZERO_GROUP 256
 
@@ -164,13 +169,17 @@ typedef struct BatchNormGeometry {
 } BatchNormGeometry;
 
 // The k best of each lane of x, whose elements lie `step` apart; those of y and of indices lie
-// `inner` apart. Each lane has room for k keys and positions in the workspace.
+// `inner` apart. Before the last step they are entries of the workspace, k for each lane, in sorted
+// runs of `run`.
 typedef struct TopKGeometry {
+  BP_XPU_U64 item_count;
   Nest1 lanes;
   BP_XPU_U64 length;
   BP_XPU_U64 k;
   BP_XPU_U64 inner;
   BP_XPU_I64 step;
+  BP_XPU_U64 run;
+  BP_XPU_U64 is_last;
 } TopKGeometry;
 
 // Each dimension of y has a table of the elements of x that its outputs mix: `taps` of them for

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// top_k of BP_DTYPE: a group for each lane. Values become unsigned keys in the wanted order. The
-// digits of the k-th best key are found from the highest on, by counting how many keys have each
-// value of the next digit; then what is better, and as many of its equals as are left, is gathered
-// in its order, and each finds its rank among the gathered.
+// top_k of BP_DTYPE, a sort where all are wanted. Values become unsigned keys in the wanted order,
+// and entries of a key and a place: no two are equal, so every order of them is stable. Where fewer
+// than all are wanted, a group for each lane finds the digits of the k-th best key from the highest
+// on, by counting how many keys have each value of the next digit, and gathers what is better, and
+// as many of its equals as are left. Blocks of entries are then sorted, each entry finding its rank
+// among its block, and pairs of sorted runs merged until one is left.
 //
 // Build options: BP_LARGEST, 0 or 1, and BP_KEY_BITS.
 
@@ -23,8 +25,51 @@ static inline ulong key_of(BP_VALUE(BP_DTYPE) value) {
   return (BP_LARGEST ? key : ~key) & ULONG_MAX >> (64 - BP_KEY_BITS);
 }
 
-static inline ulong key_at(BP_INPUT(x), long start, ulong k, const TopKGeometry* geometry) {
-  return key_of(BP_LOAD(BP_DTYPE, x, start + (long)k * geometry->step));
+#if BP_KEY_BITS > 32
+typedef struct Entry {
+  ulong key;
+  ulong place;
+} Entry;
+static inline Entry entry_of(ulong key, ulong place) {
+  const Entry entry = {key, place};
+  return entry;
+}
+static inline ulong place_of(Entry entry) { return entry.place; }
+static inline bool is_better(Entry a, Entry b) {
+  return a.key > b.key || (a.key == b.key && a.place < b.place);
+}
+#else
+// One number, of which the greater is the better.
+typedef ulong Entry;
+static inline Entry entry_of(ulong key, ulong place) { return key << 32 | (UINT_MAX - place); }
+static inline ulong place_of(Entry entry) { return UINT_MAX - (uint)entry; }
+static inline bool is_better(Entry a, Entry b) { return a > b; }
+#endif
+
+// What every function takes: entries are read from `from` and written to `to`, or, in the last
+// step, as elements of y and indices.
+#define BP_TOP_K_ARGUMENTS \
+  BP_INPUT(x), BP_OUTPUT(from), BP_OUTPUT(to), BP_OUTPUT(y), BP_OUTPUT(indices)
+#define BP_TOP_K_GIVEN \
+  x, x_offset, from, from_offset, to, to_offset, y, y_offset, indices, indices_offset
+
+// Writes the entry that is number `rank` of a lane, which begins at `start` in x.
+static inline void put(Entry entry, ulong lane, long start, ulong rank, BP_TOP_K_ARGUMENTS,
+                       const TopKGeometry* geometry) {
+  const ulong k = geometry->k;
+  if (!geometry->is_last) {
+    BP_WRITE(Entry, to)[lane * k + rank] = entry;
+    return;
+  }
+  const ulong inner = geometry->inner;
+  const long place = (long)place_of(entry);
+  const long at = (long)((lane / inner * k + rank) * inner + lane % inner);
+  BP_STORE(BP_DTYPE, y, at, BP_LOAD(BP_DTYPE, x, start + place * geometry->step));
+  BP_WRITE(long, indices)[at] = place;
+}
+
+static inline ulong key_at(BP_INPUT(x), long start, ulong place, const TopKGeometry* geometry) {
+  return key_of(BP_LOAD(BP_DTYPE, x, start + (long)place * geometry->step));
 }
 
 // The k-th best key of the lane; *out_equal = how many keys equal to it are among the best.
@@ -58,8 +103,8 @@ static inline ulong threshold_of(BP_INPUT(x), long start, const TopKGeometry* ge
   return prefix;
 }
 
-__kernel void top_k(BP_INPUT(x), BP_OUTPUT(room), BP_OUTPUT(y), BP_OUTPUT(indices),
-                    TopKGeometry geometry) {
+// A group for each lane, of which fewer than all elements are wanted.
+__kernel void select_best(BP_TOP_K_ARGUMENTS, TopKGeometry geometry) {
   __local uint counts[BP_XPU_DIGIT_VALUES];
   __local ulong better_before[BP_XPU_SORT_GROUP + 1];
   __local ulong equal_before[BP_XPU_SORT_GROUP + 1];
@@ -67,8 +112,7 @@ __kernel void top_k(BP_INPUT(x), BP_OUTPUT(room), BP_OUTPUT(y), BP_OUTPUT(indice
   const ulong item = get_local_id(0);
   const ulong items = get_local_size(0);
   const long start = BP_PLACE(geometry.lanes, 0, lane);
-  __global ulong* const keys = BP_WRITE(ulong, room) + 2 * lane * geometry.k;
-  __global ulong* const places = keys + geometry.k;
+  __global Entry* const entries = BP_WRITE(Entry, from) + lane * geometry.k;
   ulong equal_count = 0;
   const ulong threshold =
       threshold_of(x, x_offset, start, &geometry, counts, better_before, &equal_count);
@@ -102,22 +146,73 @@ __kernel void top_k(BP_INPUT(x), BP_OUTPUT(room), BP_OUTPUT(y), BP_OUTPUT(indice
     const ulong key = key_at(x, x_offset, start, k, &geometry);
     const bool is_taken = key > threshold || (key == threshold && equal < equal_count);
     if (is_taken) {
-      const ulong place = better + min(equal, equal_count);
-      keys[place] = key;
-      places[place] = k;
+      entries[better + min(equal, equal_count)] = entry_of(key, k);
     }
     better += key > threshold;
     equal += key == threshold;
   }
   barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
 
-  const ulong first = lane / geometry.inner * geometry.k * geometry.inner + lane % geometry.inner;
   for (ulong i = item; i < geometry.k; i += items) {
-    const ulong key = keys[i];
-    ulong rank = 0;
-    for (ulong j = 0; j < geometry.k; ++j) rank += keys[j] > key || (keys[j] == key && j < i);
-    const long to = (long)(first + rank * geometry.inner);
-    BP_STORE(BP_DTYPE, y, to, BP_LOAD(BP_DTYPE, x, start + (long)places[i] * geometry.step));
-    BP_WRITE(long, indices)[to] = (long)places[i];
+    const Entry entry = entries[i];
+    const ulong block = i - i % BP_XPU_SORTED_BLOCK;
+    const ulong block_end = min(block + BP_XPU_SORTED_BLOCK, geometry.k);
+    ulong rank = block;
+    for (ulong j = block; j < block_end; ++j) rank += is_better(entries[j], entry);
+    put(entry, lane, start, rank, BP_TOP_K_GIVEN, &geometry);
+  }
+}
+
+// A work item for each element of lanes of which all are wanted.
+__kernel void rank_all(BP_TOP_K_ARGUMENTS, TopKGeometry geometry) {
+  const ulong item = get_global_id(0);
+  if (item >= geometry.item_count) return;
+  const ulong lane = item / geometry.k;
+  const ulong own = item % geometry.k;
+  const long start = BP_PLACE(geometry.lanes, 0, lane);
+  const ulong key = key_at(x, x_offset, start, own, &geometry);
+  const ulong block = own - own % BP_XPU_SORTED_BLOCK;
+  const ulong block_end = min(block + BP_XPU_SORTED_BLOCK, geometry.k);
+  ulong rank = block;
+  for (ulong i = block; i < block_end; ++i) {
+    const ulong other = key_at(x, x_offset, start, i, &geometry);
+    rank += other > key || (other == key && i < own);
+  }
+  put(entry_of(key, own), lane, start, rank, BP_TOP_K_GIVEN, &geometry);
+}
+
+// A work item for each BP_XPU_MERGED entries of what two neighbouring runs give. How many of those
+// before it are of the first run is found by halving.
+__kernel void merge_runs(BP_TOP_K_ARGUMENTS, TopKGeometry geometry) {
+  const ulong item = get_global_id(0);
+  if (item >= geometry.item_count) return;
+  const ulong shares = (geometry.k + BP_XPU_MERGED - 1) / BP_XPU_MERGED;
+  const ulong lane = item / shares;
+  const ulong begin = item % shares * BP_XPU_MERGED;
+  const ulong end = min(begin + BP_XPU_MERGED, geometry.k);
+  const ulong pair = begin - begin % (2 * geometry.run);
+  const ulong first_count = min(geometry.run, geometry.k - pair);
+  const ulong second_count = min(2 * geometry.run, geometry.k - pair) - first_count;
+  __global const Entry* const first = BP_READ(Entry, from) + lane * geometry.k + pair;
+  __global const Entry* const second = first + first_count;
+  const ulong before = begin - pair;
+  ulong i = before - min(before, second_count);
+  ulong most = min(before, first_count);
+  while (i < most) {
+    const ulong middle = i + (most - i) / 2;
+    if (is_better(first[middle], second[before - 1 - middle])) {
+      i = middle + 1;
+    } else {
+      most = middle;
+    }
+  }
+  ulong j = before - i;
+  const long start = BP_PLACE(geometry.lanes, 0, lane);
+  for (ulong rank = begin; rank < end; ++rank) {
+    const bool is_of_first =
+        j == second_count || (i < first_count && is_better(first[i], second[j]));
+    put(is_of_first ? first[i] : second[j], lane, start, rank, BP_TOP_K_GIVEN, &geometry);
+    i += is_of_first;
+    j += !is_of_first;
   }
 }

@@ -4,8 +4,9 @@
     make_wheel.py BUILD_FOLDER OUT_FOLDER
 
 builds the extension against the tree, puts both into a wheel, takes the libraries of this system
-that it needs into it (auditwheel), and their licences. The Python that runs this has the packages
-of tools/requirements-python.txt. Prints the path of the wheel.
+that it needs into it (auditwheel), and their licences, and drops the description's links into this
+tree. The Python that runs this has the packages of tools/requirements-python.txt.
+Prints the path of the wheel.
 """
 
 import importlib.metadata
@@ -79,20 +80,31 @@ def package_of(library):
     return lines[0].split(":")[0]
 
 
-def add_licences(wheel, out):
-    """Writes the wheel with the licences of what was taken into it."""
+def add_licences(libraries, licences):
+    """Those of what was taken into the wheel."""
+    packages = {package_of(library.name) for library in libraries.iterdir()}
+    for package in sorted({*packages, *FURTHER}):
+        licence = pathlib.Path("/usr/share/doc", package, "copyright")
+        shutil.copyfile(licence, licences / f"{package}.txt")
+    [licence] = [file for file in importlib.metadata.files("nanobind") if file.name == "LICENSE"]
+    shutil.copyfile(licence.locate(), licences / "nanobind.txt")
+
+
+def drop_links(metadata):
+    """Of a link into this tree its words stay: from a package's page it leads nowhere."""
+    text = metadata.read_text(encoding="utf-8")
+    text = re.sub(r"\[([^\]]+)\]\((?!https:)[^)]*\)", r"\1", text)
+    metadata.write_text(text, encoding="utf-8")
+
+
+def complete(wheel, out):
+    """Writes the wheel as others get it."""
     with InWheelCtx(wheel, out) as inside:
         inside.zip_compression_level = 9
         folder = pathlib.Path(inside.name)
         [libraries], [info] = folder.glob("*.libs"), folder.glob("*.dist-info")
-        packages = {package_of(library.name) for library in libraries.iterdir()}
-        for package in sorted({*packages, *FURTHER}):
-            licence = pathlib.Path("/usr/share/doc", package, "copyright")
-            shutil.copyfile(licence, info / "licenses" / f"{package}.txt")
-        [licence] = [
-            file for file in importlib.metadata.files("nanobind") if file.name == "LICENSE"
-        ]
-        shutil.copyfile(licence.locate(), info / "licenses" / "nanobind.txt")
+        add_licences(libraries, info / "licenses")
+        drop_links(info / "METADATA")
 
 
 def main():
@@ -107,7 +119,7 @@ def main():
         repaired = repair(first, pathlib.Path(work, "repaired"))
         for old in out.glob("*.whl"):
             old.unlink()
-        add_licences(repaired, out / repaired.name)
+        complete(repaired, out / repaired.name)
     print(out / repaired.name)
 
 

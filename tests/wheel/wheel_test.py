@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the wheel of the build, installs it and a vendor's into an environment of their own, and
-tries them there: wheel_test.py CMAKE BUILD_FOLDER C_COMPILER CXX_COMPILER. Exit code 77: not run,
-since pip cannot reach its index.
+tries them there; and what `pip install ./python` makes of the build: wheel_test.py CMAKE
+BUILD_FOLDER C_COMPILER CXX_COMPILER. Exit code 77: not run, since pip cannot reach its index.
 """
 
 import email
@@ -39,6 +39,10 @@ def run(*command, check=True, cwd=None, **environment):
     return result
 
 
+def names_of_devices(output):
+    return [row["name"] for row in json.loads(output.stdout)["devices"]]
+
+
 class Wheel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -67,7 +71,11 @@ class Wheel(unittest.TestCase):
         with zipfile.ZipFile(self.wheel) as archive:
             names = archive.namelist()
             text = archive.read("backplane-0.1.0.dist-info/METADATA").decode()
-        needed = email.message_from_string(text).get_all("Requires-Dist")
+        metadata = email.message_from_string(text)
+        links = re.findall(r"\]\(([^)]*)\)", metadata.get_payload())
+        self.assertEqual({link[:8] for link in links}, {"https://"}, links)
+        self.assertIn("first_steps.py", metadata.get_payload())
+        needed = metadata.get_all("Requires-Dist")
         self.assertEqual([word for word in needed if "extra ==" not in word],
                          ["nanobind-backend<2,>=1.0"])
         self.assertEqual(len(names), len(set(names)))
@@ -108,8 +116,7 @@ class Wheel(unittest.TestCase):
             ["[[1.0, 1.0], [1.0, 1.0]]"] * 2 + ["none"])
 
     def test_command(self):
-        built = run(f"{BUILD_FOLDER}/bin/backplane", "devices", "--json")
-        expected = [row["name"] for row in json.loads(built.stdout)["devices"]]
+        expected = names_of_devices(run(f"{BUILD_FOLDER}/bin/backplane", "devices", "--json"))
         self.assertLessEqual({"cpu:0", "npu:0"}, set(expected))
         told = json.loads(self.module("devices", "--json").stdout)["devices"]
         self.assertEqual([row["name"] for row in told], expected)
@@ -221,6 +228,29 @@ for path in sorted({{words[5] for words in maps if len(words) > 5 and "libgomp" 
         self.assertEqual(self.code(code), ["[0.0, 2.0] acme:0"])
         self.assertIn("acme:0", self.module("devices").stdout)
         self.assertNotIn("acme", self.module("devices", BACKPLANE_PLUGINS="cpu").stdout)
+
+
+class FromTheTree(unittest.TestCase):
+    """By pip, which builds with packages that it brings and shows them to the build alone."""
+
+    def test_install(self):
+        with tempfile.TemporaryDirectory() as folder:
+            base = pathlib.Path(folder)
+            run(sys.executable, "-m", "venv", base / "venv")
+            python = base / "venv/bin/python"
+            run(python, *PIP, "install", ROOT / "python",
+                f"--config-settings=cmake.define.BACKPLANE_BUILD_DIR={BUILD_FOLDER}", cwd=base)
+            [package] = (base / "venv/lib").glob("python3*/site-packages/backplane")
+            self.assertTrue((package / "py.typed").exists())
+            self.assertIn("class Tensor:", (package / "_core.pyi").read_text(encoding="utf-8"))
+            expected = names_of_devices(run(f"{BUILD_FOLDER}/bin/backplane", "devices", "--json"))
+            self.assertLessEqual({"cpu:0", "npu:0", "xpu:0"}, set(expected))
+            told = run(python, "-m", "backplane", "devices", "--json", cwd=base)
+            self.assertEqual(names_of_devices(told), expected)
+            sums = run(python, "-c", "import backplane as bp\n"
+                       "for d in bp.devices(): print(d, (bp.ones(3, device=d) + 1).tolist())",
+                       cwd=base, BACKPLANE_LOG="error").stdout.splitlines()
+            self.assertEqual(sums, [f"{name} [2.0, 2.0, 2.0]" for name in expected])
 
 
 def main():

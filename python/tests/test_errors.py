@@ -2,8 +2,11 @@
 """Which operator an exception is about."""
 
 import asyncio
+import builtins
 import copy
+import pathlib
 import pickle
+import re
 import threading
 
 import numpy as np
@@ -13,6 +16,7 @@ import backplane as bp
 import onnx_models as models
 
 LIMIT = 60
+README = pathlib.Path(__file__).parents[1] / "README.md"
 
 
 def error_of(call):
@@ -112,3 +116,14 @@ def test_copies_keep_it(how):
         made = how(error)
         assert type(made) is type(error) and made.args == error.args
         assert (made.status, made.op) == (error.status, error.op)
+
+
+def test_classes_are_those_of_the_readme():
+    row = r"^\| `(\w+Error)` \| (?:`(\w+)`)? ?\| `(\w+)`"
+    rows = re.findall(row, README.read_text("utf-8"), re.M)
+    kinds = {name: getattr(bp, name) for name in bp.__all__ if name.endswith("Error")}
+    assert {name for name, _, _ in rows} == kinds.keys() - {"Error"}
+    for name, builtin, status in rows:
+        assert issubclass(kinds[name], bp.Error) and kinds[name].status == status
+        found = [base for base in kinds[name].__bases__ if base is not bp.Error]
+        assert found == ([getattr(builtins, builtin)] if builtin else []), name

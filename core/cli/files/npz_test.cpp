@@ -136,7 +136,93 @@ TEST(ReadNpz, ChecksumWrong_Refused) {
   bytes[bytes.find(one)] = 1;
   const Status status = read_npz(folder.write("bad.npz", bytes)).status();
   EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(status.message(), HasSubstr("bad.npz: array 'a.npy': CRC error"));
+  EXPECT_THAT(status.message(), HasSubstr("bad.npz: array 'a.npy': its checksum is wrong"));
+}
+
+std::string little_endian(uint64_t value, size_t count) {
+  std::string bytes;
+  for (size_t i = 0; i < count; ++i) bytes += static_cast<char>(value >> 8 * i);
+  return bytes;
+}
+
+// As NumPy writes what needs more than 31 bits: all ones, and the numbers in wider fields.
+TEST(ReadNpz, WideNumbers_Read) {
+  const TempFolder folder;
+  std::string bytes =
+      content(make_zip(folder, {{"a.npy", npy({2}, {1, 2}), true}, {"b.npy", npy({1}, {3})}}));
+  const size_t entry = bytes.rfind("PK\x01\x02");
+  const std::string ones(8, '\xff');
+  const size_t size = npy({1}, {3}).size();
+  const uint64_t place = bytes.find("PK\x03\x04", 1);
+  const std::string other = little_endian(0x7075, 2) + little_endian(3, 2) + "abc";
+  const std::string extra = little_endian(1, 2) + little_endian(24, 2) + little_endian(size, 8) +
+                            little_endian(size, 8) + little_endian(place, 8);
+  bytes.replace(entry + 20, 8, ones);
+  bytes.replace(entry + 42, 4, ones.substr(4));
+  bytes.replace(entry + 30, 2, little_endian(other.size() + extra.size(), 2));
+  bytes.insert(entry + 46 + 5, other + extra);
+  const size_t end = bytes.find("PK\x05\x06");
+  const uint64_t directory = bytes.find("PK\x01\x02");
+  const std::string wide = "PK\x06\x06" + little_endian(44, 8) + little_endian(45, 4) +
+                           little_endian(0, 8) + little_endian(2, 8) + little_endian(2, 8) +
+                           little_endian(end - directory, 8) + little_endian(directory, 8);
+  const std::string locator =
+      "PK\x06\x07" + little_endian(0, 4) + little_endian(end, 8) + little_endian(1, 4);
+  bytes.replace(end + 8, 12, ones + ones.substr(4));
+  bytes.insert(end, wide + locator);
+  const auto tensors = read_npz(folder.write("wide.npz", bytes));
+  ASSERT_TRUE(tensors.ok()) << tensors.status().to_string();
+  ASSERT_EQ(tensors->size(), 2u);
+  EXPECT_EQ(*static_cast<const float*>((*tensors)[1].second.data), 3.0f);
+  for (size_t cut = end; cut < bytes.size(); ++cut) {
+    EXPECT_FALSE(read_npz(folder.write("cut.npz", bytes.substr(0, cut))).ok()) << cut;
+  }
+}
+
+TEST(ReadNpz, WithAComment_Read) {
+  const TempFolder folder;
+  std::string bytes = content(make_zip(folder, {{"a.npy", npy({1}, {3})}}));
+  const std::string comment = "of PK\x05\x06 and what follows it, 22 bytes and more";
+  bytes.replace(bytes.size() - 2, 2, little_endian(comment.size(), 2));
+  EXPECT_TRUE(read_npz(folder.write("comment.npz", bytes + comment)).ok());
+  EXPECT_FALSE(read_npz(folder.write("longer.npz", bytes + comment + "x")).ok());
+}
+
+TEST(ReadNpz, WhatAnEntryMayNotBe_Named) {
+  const TempFolder folder;
+  const std::string whole = content(make_zip(folder, {{"a.npy", npy({2}, {1, 2}), true}}));
+  const size_t header = whole.find("PK\x03\x04");
+  const size_t entry = whole.find("PK\x01\x02");
+  const size_t end = whole.find("PK\x05\x06");
+  const uint64_t size = npy({2}, {1, 2}).size();
+  struct {
+    size_t place;
+    std::string bytes;
+    std::string words;
+  } const cases[] = {
+      {entry + 8, "\x01", "entry 0: it is encrypted"},
+      {entry + 10, "\x0c", "expected it stored or deflated, found compression method 12"},
+      {entry + 46, "\xff", "entry 0: its name is no text"},
+      {entry + 46, std::string(1, '\0'), "entry 0: its name is no text"},
+      {header + 30, "b", "its header has another name than the directory"},
+      {header + 2, "\x05", "entry 0: it is not where the directory says"},
+      {entry + 42, "\x01", "entry 0: it is not where the directory says"},
+      {entry + 20, little_endian(1 << 20, 4), "entry 0: the archive ends within it"},
+      {entry + 20, little_endian(9, 4), "array 'a.npy': its compressed bytes end too early"},
+      {entry + 24, little_endian(size - 1, 4), "expected 135 bytes unpacked, found more"},
+      {header + 35, "\x07", "array 'a.npy': its compressed bytes are damaged"},
+      {end + 16, little_endian(1 << 20, 4), "its directory is not where it says"},
+      {end + 10, little_endian(2, 2), "entry 1: the directory is damaged"},
+      {end + 12, little_endian(20, 4), "entry 0: the directory is cut"},
+  };
+  for (const auto& c : cases) {
+    std::string bytes = whole;
+    bytes.replace(c.place, c.bytes.size(), c.bytes);
+    const Status status = read_npz(folder.write("wrong.npz", bytes)).status();
+    EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << c.words;
+    EXPECT_THAT(status.message(), HasSubstr("wrong.npz: "));
+    EXPECT_THAT(status.message(), HasSubstr(c.words));
+  }
 }
 
 TEST(ReadNpz, ClaimedSizeOverLimit_RefusedBeforeAllocation) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NumPy's .npz files: zip archives of .npy files.
+// NumPy's .npz files: zip archives of .npy files, read through libzip.
 #ifndef BACKPLANE_CORE_CLI_FILES_NPZ_HPP
 #define BACKPLANE_CORE_CLI_FILES_NPZ_HPP
 

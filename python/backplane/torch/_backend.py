@@ -15,8 +15,8 @@ import backplane as bp
 from . import _options
 from ._decompositions import TABLE
 from ._export import is_computation
-from ._partition import Job, compile_parts
-from ._report import Fallback, begin_graph, count, fall_back
+from ._partition import Job, Training, compile_parts
+from ._report import Fallback, begin_graph, count, fall_back, forget_functions
 
 _GRADIENTS = "these are gradients, which sessions do not compute"
 
@@ -31,42 +31,46 @@ def backend(module, example_inputs, *, options=None, **unknown):
     for name in unknown:
         raise bp.InvalidArgumentError(f"torch.compile: argument {name!r} is not for backplane")
     parsed = _options.parse(options)
-    number = begin_graph()
+    number = begin_graph(parsed.fallback)
+    training = Training()
     # Such tensors do not say when they were written to: they are no constants.
     has_versions = not any(isinstance(x, torch.Tensor) and x.is_inference() for x in example_inputs)
 
-    def compile_forwards(graph_module, is_training):
+    def compile_forwards(graph_module, _):
         weights = _weight_positions() if has_versions else frozenset()
-        job = Job(number, parsed, is_training)
+        job = Job(number, parsed, training)
         return make_boxed_func(compile_parts(graph_module, weights, job))
 
     compiler = aot_autograd(
-        fw_compiler=lambda graph_module, _: compile_forwards(graph_module, True),
+        fw_compiler=compile_forwards,
         bw_compiler=lambda graph_module, _: make_boxed_func(
-            _Gradients(graph_module, number, parsed.fallback)
+            _Gradients(graph_module, number, parsed.fallback, training)
         ),
-        inference_compiler=lambda graph_module, _: compile_forwards(graph_module, False),
+        inference_compiler=compile_forwards,
         decompositions=TABLE,
     )
     return compiler(module, example_inputs)
+
+
+backend.reset = forget_functions  # torch._dynamo.reset() calls it
 
 
 class _Gradients:
     """The graph of the gradients, in torch. It says so when somebody asks for them: a model that is
     merely called without torch.no_grad() has such a graph too."""
 
-    def __init__(self, module, number, policy):
+    def __init__(self, module, number, policy, training):
         self._module = module
         self._number = number
         self._policy = policy
-        self._is_known = False
+        self._training = training
 
     def __call__(self, *arguments):
-        if not self._is_known:
+        if not self._training.has_begun:
             nodes = sum(map(is_computation, self._module.graph.nodes))
             fall_back(Fallback(self._number, "", nodes, _GRADIENTS), self._policy)
             count("torch_nodes", nodes)
-            self._is_known = True
+            self._training.has_begun = True
         return self._module(*arguments)
 
 

@@ -3,8 +3,8 @@
 
 A session has the weights in it. torch compiles one graph for all modules of a kind and writes into
 their weights as it likes, so each set of weights has a session of its own, which is replaced when
-their version counters have moved. Where gradients are wanted, an optimizer is at work then: from
-there on weights move to the device with each call.
+their version counters have moved. Once gradients were asked for, weights are about to change with
+each call, perhaps through ``.data``: from there on they move to the device with each call.
 """
 
 import functools
@@ -12,6 +12,7 @@ import threading
 import weakref
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 import backplane as bp
 from backplane import _core
@@ -28,6 +29,8 @@ class _Loaded:
     def __init__(self, weights, when_one_goes):
         self.session = None
         self._weights = [weakref.ref(weight, when_one_goes) for weight in weights]
+        # While these are held, no other storage gets the address of one that is gone.
+        self._storages = [StorageWeakRef(weight.untyped_storage()) for weight in weights]
         self._states = [_state_of(weight) for weight in weights]
 
     def fits(self, weights):
@@ -39,7 +42,7 @@ class _Loaded:
 
 def _state_of(weight):
     """What moves when it is written to, or gets other memory."""
-    return weight._version, weight.data_ptr()
+    return weight._version, weight.untyped_storage()._cdata, weight.data_ptr()
 
 
 def _forget(graph, key, _):
@@ -59,12 +62,19 @@ def forget_weights():
         graph._loaded.clear()
 
 
+def _all_memory_of(tensor, dtype):
+    """As elements of another dtype."""
+    size = max(tensor.itemsize, dtype.itemsize)
+    count = tensor.untyped_storage().nbytes() // size * size // tensor.itemsize
+    return tensor.as_strided((count,), (1,), 0).view(dtype)
+
+
 class CompiledGraph:
-    def __init__(self, exported, options, is_training):
+    def __init__(self, exported, options, training):
         self.node_count = exported.node_count
         self._exported = exported
         self._options = options
-        self._is_training = is_training
+        self._training = training
         self._weight_positions = [position for _, position in exported.weights]
         self._loaded = {}  # by the identities of weights
         self._general = None  # the session whose weights are inputs
@@ -80,6 +90,7 @@ class CompiledGraph:
         count("runs")
         results = results if isinstance(results, tuple) else (results,)
         tensors = self._to_torch(results, given)
+        tensors = [self._as_torch_has_it(*pair) for pair in zip(tensors, exported.results)]
         outputs = [self._output(output, arguments, tensors) for output in exported.outputs]
         return outputs[0] if exported.is_single else tuple(outputs)
 
@@ -89,6 +100,9 @@ class CompiledGraph:
         if self._general is not None:
             return self._general
         weights = [arguments[position] for position in self._weight_positions]
+        if weights and self._training.has_begun:
+            with self._lock:
+                return self._load_general()
         key = tuple(map(id, weights))
         loaded = self._loaded.get(key)
         if loaded is not None and loaded.fits(weights):
@@ -97,8 +111,6 @@ class CompiledGraph:
             loaded = self._loaded.get(key)
             if loaded is not None and loaded.fits(weights):
                 return loaded.session
-            if loaded is not None and self._is_training:
-                return self._load_general()
             return self._load(arguments, weights, key).session
 
     def _load(self, arguments, weights, key):
@@ -150,17 +162,33 @@ class CompiledGraph:
             tensors.append(tensor)
         return tensors
 
+    def _as_torch_has_it(self, tensor, result):
+        tensor = tensor.to(result.dtype).contiguous()
+        return tensor.permute(result.axes) if result.axes else tensor
+
     def _output(self, output, arguments, tensors):
-        if output.session_index >= 0:
-            tensor = tensors[output.session_index].to(output.dtype).contiguous()
-            return tensor.permute(output.axes) if output.axes else tensor
-        if output.argument >= 0:
-            return arguments[output.argument]
-        if output.expression is None:
+        if output.expression is not None:
+            return self._evaluate(output.expression, arguments)
+        if output.result >= 0:
+            tensor = tensors[output.result]
+        elif output.argument >= 0:
+            tensor = arguments[output.argument]
+        else:
             return output.value
-        return self._evaluate(output.expression, arguments)
+        return self._view(output.view, tensor, arguments) if output.view is not None else tensor
+
+    def _view(self, view, owner, arguments):
+        sizes, strides = ([self._evaluate(n, arguments) for n in part]
+                          for part in (view.sizes, view.strides))
+        offset = owner.storage_offset() * owner.itemsize
+        offset += self._evaluate(view.offset_bytes, arguments)
+        if view.dtype != owner.dtype:
+            owner = _all_memory_of(owner, view.dtype)
+        return owner.as_strided(sizes, strides, offset // owner.itemsize)
 
     def _evaluate(self, expression, arguments):
+        if isinstance(expression, int):
+            return expression
         values = {}
         for symbol in expression.free_symbols:
             position, axis = self._exported.symbols[symbol]

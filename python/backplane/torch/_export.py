@@ -6,6 +6,7 @@ graph, and become initializers in each copy that is loaded. Sizes that vary are 
 name, and not inputs: torch passes them as numbers beside the tensors whose sizes they are.
 """
 
+import collections
 import contextlib
 import dataclasses
 import logging
@@ -33,15 +34,32 @@ class ExportError(Exception):
 
 
 @dataclasses.dataclass
-class Output:
-    """One output of the graph: of the session, an argument as it came, or a plain value."""
+class Result:
+    """One output of the session."""
 
-    session_index: int = -1
+    dtype: object  # of torch: the exporter leaves some in a wider one
+    axes: tuple  # in the order that brings back torch's strides
+
+
+@dataclasses.dataclass
+class View:
+    """A tensor in the memory of another: numbers, or expressions of symbols by sympy."""
+
+    dtype: object
+    sizes: tuple
+    strides: tuple
+    offset_bytes: object  # behind the other's first
+
+
+@dataclasses.dataclass
+class Output:
+    """One output of the graph: a result or an argument, or a view of either; or a plain value."""
+
+    result: int = -1
     argument: int = -1
+    view: View = None
     value: object = None
     expression: object = None  # a size: of symbols, by sympy
-    dtype: object = None  # of torch: the exporter leaves some in a wider one
-    axes: tuple = ()  # of the session's output, in the order that brings back torch's strides
 
 
 @dataclasses.dataclass
@@ -51,6 +69,7 @@ class Exported:
     weights: list  # (name, position)
     weight_inputs: list  # of the template, were they inputs
     constants: list  # (name, tensor)
+    results: list  # of Result
     outputs: list  # of Output
     is_single: bool  # the graph's result is one value, and not a tuple of them
     symbols: dict  # by symbol: (position, axis), or (position, None) for a number
@@ -83,14 +102,42 @@ def _initialize(model, named_tensors):
         model.graph.initializer.append(onnx_ir.serde.serialize_tensor(adapter))
 
 
+def _storages(node):
+    values = node.meta.get("val")
+    values = values if isinstance(values, (list, tuple)) else (values,)
+    return {v.untyped_storage()._cdata for v in values if isinstance(v, torch.Tensor)}
+
+
+def _viewed(node):
+    """The node whose memory this one's tensors lie in, or None."""
+    mine = _storages(node) if node.op == "call_function" else set()
+    return next((source for source in node.all_input_nodes if mine & _storages(source)), None)
+
+
+def owner_of(node):
+    """The node that a view is one of, through views of views: itself, if it has its own memory."""
+    owner = node
+    while node is not None:
+        if isinstance(node.meta["val"], torch.Tensor):  # and not a list that views come in
+            owner = node
+        node = _viewed(node)
+    return owner
+
+
 def is_computation(node):
     """Whether a node computes something, rather than takes it from where it lies."""
     is_operator = isinstance(node.target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator))
-    return node.op == "call_function" and is_operator and not is_size(node)
+    return (
+        node.op == "call_function" and is_operator and not is_size(node) and _viewed(node) is None
+    )
+
+
+def is_symbolic(value):
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
 def is_size(node):
-    return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
+    return is_symbolic(node.meta.get("val"))
 
 
 def _hint(size):
@@ -191,25 +238,55 @@ class _Exporter:
             behind = lifted
 
     def _take_outputs(self):
-        """One for each tensor that is computed; the others need no session."""
+        """One for each memory that is computed; the others need no session."""
         end = self.graph.output_node()
+        values = end.args[0] if isinstance(end.args[0], (list, tuple)) else (end.args[0],)
+        owners = {v: owner_of(v) for v in values if isinstance(v, torch.fx.Node) and not is_size(v)}
+        uses = collections.Counter(owners.values())
         wanted, outputs = [], []
-        for value in end.args[0] if isinstance(end.args[0], (list, tuple)) else (end.args[0],):
+        for value in values:
             if not isinstance(value, torch.fx.Node):
                 outputs.append(Output(value=value))
-            elif value in self.placeholders:
-                outputs.append(Output(argument=self.placeholders.index(value)))
-            elif is_size(value):
-                outputs.append(Output(expression=value.meta["val"].node.expr))
+                continue
+            if is_size(value):
+                outputs.append(Output(expression=self._known(value.meta["val"])))
+                continue
+            owner = owners[value]
+            if owner in self.placeholders:
+                place = Output(argument=self.placeholders.index(owner))
             else:
-                if value not in wanted:
-                    wanted.append(value)
-                order = _order_of_strides(value.meta["val"])
-                axes = tuple(order.index(axis) for axis in range(len(order)))
-                dtype = value.meta["val"].dtype
-                outputs.append(Output(wanted.index(value), dtype=dtype, axes=axes))
+                # Of a view that shares its memory with no other output nobody sees the rest.
+                owner = value if uses[owner] == 1 else owner
+                if owner not in wanted:
+                    wanted.append(owner)
+                place = Output(result=wanted.index(owner))
+            if owner is not value:
+                place.view = self._view(value.meta["val"], owner.meta["val"])
+            outputs.append(place)
+        results = [self._result(node.meta["val"]) for node in wanted]
         end.args = (tuple(self._in_memory_order(node, end) for node in wanted),)
-        return outputs
+        return results, outputs
+
+    def _result(self, value):
+        order = _order_of_strides(value)
+        return Result(value.dtype, tuple(order.index(axis) for axis in range(len(order))))
+
+    def _view(self, value, owner):
+        return View(
+            value.dtype,
+            tuple(map(self._known, value.shape)),
+            tuple(map(self._known, value.stride())),
+            self._known(value.storage_offset() * value.itemsize
+                        - owner.storage_offset() * owner.itemsize),
+        )
+
+    def _known(self, number):
+        """A number, or an expression of symbols that are sizes of arguments."""
+        expression = number.node.expr if is_symbolic(number) else number
+        unknown = getattr(expression, "free_symbols", set()) - self.symbols.keys()
+        if unknown:
+            raise ExportError("", f"a size that no argument has: {expression}")
+        return expression
 
     def _in_memory_order(self, node, end):
         order = _order_of_strides(node.meta["val"])
@@ -246,7 +323,7 @@ class _Exporter:
     def export(self):
         node_count = sum(map(is_computation, self.graph.nodes))
         is_single = isinstance(self.graph.output_node().args[0], torch.fx.Node)
-        outputs = self._take_outputs()
+        results, outputs = self._take_outputs()
         self._take_placeholders()
         self._take_constants()
         template = _to_onnx(self._program(), self.names)
@@ -255,7 +332,7 @@ class _Exporter:
         template.graph.input.extend(by_name[f"input{position}"] for position in self.inputs)
         return Exported(
             template, self.inputs, self.weights, [by_name[name] for name, _ in self.weights],
-            self.constants, outputs, is_single, self.symbols, node_count,
+            self.constants, results, outputs, is_single, self.symbols, node_count,
         )
 
 

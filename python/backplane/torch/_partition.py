@@ -76,7 +76,7 @@ def _against(module, refused):
 
 
 def _compile_part(module, weights, job):
-    compiled = CompiledGraph(export(module, weights), job.options, job.is_training)
+    compiled = CompiledGraph(export(module, weights), job.options, job.training)
     return _Part(module, compiled, job.number, job.options.fallback)
 
 
@@ -127,11 +127,16 @@ def _compile(module, weights, job, refused):
             refused |= dict.fromkeys(found, str(error))
 
 
+@dataclasses.dataclass
+class Training:
+    has_begun: bool = False  # somebody asked for gradients: weights may change with each call
+
+
 @dataclasses.dataclass(frozen=True)
 class Job:
     number: int  # of the graph
     options: Options
-    is_training: bool  # weights may change with each call
+    training: Training
 
 
 def compile_parts(module, weights, job):

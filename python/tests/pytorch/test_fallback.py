@@ -122,6 +122,42 @@ def test_graph_breaks_are_counted():
     assert sum(report.graph_breaks.values()) == 1 and report.graphs == 2
 
 
+def test_functions_that_are_compiled_too_often():
+    def f(x, text):
+        return x + len(text)
+
+    compiled = compile(f, "cpu:0")
+    words = "graph 8: calls that need another graph run in torch: .*recompile_limit .8.*'f'"
+    for n in range(8):
+        assert compiled(torch.zeros(2), "x" * n).tolist() == [n, n]
+    check_all_on_device()
+    with pytest.warns(FallbackWarning, match=words):
+        assert compiled(torch.zeros(2), "x" * 8).tolist() == [8, 8]
+    assert compiled(torch.zeros(2), "x" * 9).tolist() == [9, 9]  # told once
+    report = bp.torch.report()
+    assert (report.graphs, report.runs) == (8, 8)
+    assert [(f.graph, f.operator, f.nodes) for f in report.fallbacks] == [(8, "", 0)]
+    assert sum(n for name, n in report.graph_breaks.items() if "recompile limit" in name) == 1
+
+
+def test_functions_that_are_compiled_too_often_where_that_is_an_error():
+    compiled = compile(lambda x, text: x + len(text), "cpu:0", fallback="error")
+    for n in range(8):
+        compiled(torch.zeros(2), "x" * n)
+    for _ in range(2):
+        with pytest.raises(bp.UnsupportedError, match="recompile_limit"):
+            compiled(torch.zeros(2), "another")
+    assert compiled(torch.zeros(2), "xx").tolist() == [2, 2]
+
+
+def test_functions_that_other_backends_compile_too_often():
+    compile(lambda x: x + 1, "cpu:0")(torch.zeros(2))
+    other = torch.compile(lambda x, text: x + len(text), backend="eager")
+    for n in range(10):
+        assert other(torch.zeros(2), "x" * n).tolist() == [n, n]
+    assert bp.torch.report().fallbacks == ()
+
+
 # --- Gradients --------------------------------------------------------------------------------
 
 
@@ -150,6 +186,36 @@ def test_training():
     report = bp.torch.report()
     assert report.sessions == 2  # with the first weights, then one that takes them as inputs
     assert report.runs == 5 and len(report.fallbacks) == 1
+
+
+def test_training_by_hand():
+    """Writes through .data move no version; a model whose gradients were asked for is ready."""
+    model = nn.Linear(4, 1)
+    compiled = compile(model, "cpu:0")
+    x = torch.randn(8, 4)
+    with pytest.warns(FallbackWarning, match="these are gradients"):
+        for _ in range(4):
+            found = compiled(x)
+            torch.testing.assert_close(found, model(x))
+            found.square().mean().backward()
+            for weight in model.parameters():
+                weight.data -= weight.grad
+                weight.grad = None
+    assert bp.torch.report().sessions == 2
+
+
+def test_weights_that_are_loaded_without_gradients():
+    """Outside of no_grad, weights stay in the session until gradients are asked for."""
+    model = nn.Linear(4, 4)
+    compiled = compile(model, "cpu:0")
+    x = torch.randn(2, 4)
+    for _ in range(3):
+        with torch.no_grad():
+            model.weight.mul_(2)
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), model(x))
+    assert bp.torch.report().sessions == 3
+    check_all_on_device()
 
 
 def test_gradients_of_inputs():

@@ -204,6 +204,34 @@ def test_changed_weights_are_seen(device):
     assert bp.torch.report().torch_nodes == 0
 
 
+def test_new_memory_at_an_old_address():
+    """Of two assignments the second may get the memory that the first gave back."""
+    model = nn.Linear(64, 64).eval()
+    compiled = compile(model, "cpu:0")
+    x = torch.randn(2, 64)
+    address = model.weight.data_ptr()
+    with torch.no_grad():
+        compiled(x)
+        for _ in range(1000):
+            model.weight.data = torch.randn(64, 64)
+            if model.weight.data_ptr() == address:
+                break
+        assert model.weight.data_ptr() == address
+        torch.testing.assert_close(compiled(x), model(x))
+    assert bp.torch.report().sessions == 2
+
+
+def test_other_parts_of_one_memory():
+    model = nn.Linear(4, 4, bias=False).eval()
+    pool = torch.randn(3, 4, 4)
+    compiled = compile(model, "cpu:0")
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        for part in (pool[0], pool[1], pool[2].t(), pool[0]):
+            model.weight.data = part
+            torch.testing.assert_close(compiled(x), model(x))
+
+
 def test_writes_that_torch_does_not_see():
     model = nn.Linear(4, 4).eval()
     compiled = compile(model, "cpu:0")

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "scalars.hpp"
 #include "tensors.hpp"
 
 namespace bp::python {
@@ -57,6 +58,12 @@ nb::object complex_of_pairs(nb::handle_t<TensorObject> x) {
   return view_as(tensor, find_dtype(Kind::kComplex, dtype.item_bytes * 2)->code);
 }
 
+/// Throws where the dtype has no such number; `place` begins the words.
+void check_number(const std::string& place, nb::handle number, nb::handle dtype) {
+  alignas(16) char bytes[16] = {};
+  encode_number(number, *parse_dtype(dtype, place.c_str()), bytes, place.c_str());
+}
+
 nb::object complex_module() { return nb::module_::import_("backplane.array_api._complex"); }
 
 }  // namespace
@@ -74,6 +81,8 @@ void bind_array_api(nb::module_& module) {
   module.def("_view", &strided_view, nb::arg("x"), nb::arg("shape"), nb::arg("strides"),
              nb::arg("offset") = 0,
              "A view of the same memory; strides and offset count elements.");
+  module.def("_check_number", &check_number, nb::arg("place"), nb::arg("number"), nb::arg("dtype"),
+             "Raises where the dtype has no such number; the words begin with the place.");
   module.def("_pairs", &pairs_of, nb::arg("x"),
              "Complex numbers as pairs of floats in the same memory.");
   module.def("_complex_of_pairs", &complex_of_pairs, nb::arg("x"),

@@ -217,21 +217,22 @@ class NestedReader {
   }
 
   void write_values(const Dtype& dtype, char* next) const {
+    const std::string place = std::string(args_.function) + ": ";
     size_t number = 0;
     const auto write_numbers = [&](size_t stop) {
       for (; number < stop; ++number, next += dtype.item_bytes) {
-        encode_number(numbers_[number], dtype, next);
+        encode_number(numbers_[number], dtype, next, place.c_str());
       }
     };
     for (const Block& block : blocks_) {
       write_numbers(block.numbers_before);
-      write_block(block, dtype, next);
+      write_block(block, dtype, next, place.c_str());
       next += block.count * dtype.item_bytes;
     }
     write_numbers(numbers_.size());
   }
 
-  static void write_block(const Block& block, const Dtype& dtype, char* next) {
+  static void write_block(const Block& block, const Dtype& dtype, char* next, const char* place) {
     if (block.dtype == &dtype) {
       std::memcpy(next, block.values.get(), block.count * dtype.item_bytes);
       return;
@@ -239,7 +240,7 @@ class NestedReader {
     for (size_t i = 0; i < block.count; ++i) {
       const nb::object number =
           decode_number(*block.dtype, block.values.get() + i * block.dtype->item_bytes);
-      encode_number(number, dtype, next + i * dtype.item_bytes);
+      encode_number(number, dtype, next + i * dtype.item_bytes, place);
     }
   }
 

@@ -48,10 +48,10 @@ nb::object empty(std::span<const int64_t> sizes, const Dtype& dtype, nb::handle 
 
 /// One value, repeated by the assignment that fills the tensor.
 nb::object filled(std::span<const int64_t> sizes, nb::handle value, const Dtype& dtype,
-                  nb::handle device) {
+                  nb::handle device, const char* place = "") {
   nb::object made = empty(sizes, dtype, device);
   const TensorObject& tensor = tensor_of(made);
-  const bp::Tensor scalar = scalar_for(tensor.device(), value, dtype);
+  const bp::Tensor scalar = scalar_for(tensor.device(), value, dtype, place);
   std::optional<WithoutGil> release;
   if (tensor.is_large()) release.emplace();
   check(bpa_tensor_assign(current_stream_of(tensor.device()), tensor.handle(), scalar.handle()));
@@ -133,7 +133,8 @@ void bind_full(nb::module_& module) {
         const Dtype* row = parse_dtype(dtype, "full");
         const Kind kind = kind_of_fill(value, "full");
         return filled(parse_shape(shape, "full"), value,
-                      row == nullptr ? default_dtype(kind) : *row, parse_device(device, "full"));
+                      row == nullptr ? default_dtype(kind) : *row, parse_device(device, "full"),
+                      "full: argument 'fill_value': ");
       },
       nb::arg("shape").none(), nb::arg("fill_value").none(), nb::kw_only(),
       nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
@@ -148,7 +149,8 @@ void bind_full(nb::module_& module) {
       [](nb::handle x, nb::handle value, nb::handle dtype, nb::handle device) {
         const Like like(x, dtype, device, "full_like");
         kind_of_fill(value, "full_like");
-        return filled(like.sizes, value, *like.dtype, like.device);
+        return filled(like.sizes, value, *like.dtype, like.device,
+                      "full_like: argument 'fill_value': ");
       },
       nb::arg("x").none(), nb::arg("fill_value").none(), nb::kw_only(),
       nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),

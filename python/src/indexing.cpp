@@ -46,7 +46,7 @@ struct Values {
 Values values_for(const TensorObject& target, nb::handle value) {
   Kind kind{};
   if (number_kind(value, kind)) {
-    return {{}, scalar_for(target.device(), value, target.dtype())};
+    return {{}, scalar_for(target.device(), value, target.dtype(), "assignment: ")};
   }
   nb::object given;
   if (is_tensor(value.ptr())) {

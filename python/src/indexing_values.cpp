@@ -101,9 +101,8 @@ Stream current_stream(const DeviceObject& device) {
 /// The dtype whose kernels move the values: of those that have none, one of the same bytes, or of
 /// their parts.
 uint32_t carrier_of(const Dtype& dtype) {
-  if (dtype.kind == Kind::kComplex) {
-    return dtype.code == BP_DTYPE_C64 ? BP_DTYPE_F32 : BP_DTYPE_F64;
-  }
+  if (dtype.code == BP_DTYPE_C64) return BP_DTYPE_I64;
+  if (dtype.code == BP_DTYPE_C128) return BP_DTYPE_F64;
   const bool is_byte_float = dtype.kind == Kind::kFloat && dtype.item_bytes == 1;
   return is_byte_float ? uint32_t{BP_DTYPE_U8} : dtype.code;
 }
@@ -114,8 +113,13 @@ struct Carried {
       : base(tensor_from(tensor)), selection(std::move(chosen)), dtype(tensor.dtype().code) {
     const uint32_t carrier = carrier_of(tensor.dtype());
     if (carrier == dtype) return;
-    base = base.view_as(carrier);
     parts = tensor.dtype().item_bytes / dtype_row(carrier).item_bytes;
+    if (parts > 1 && tensor.sizes().size() == BP_MAX_RANK) {
+      fail_invalid(std::string("index: by masks and arrays ") + tensor.dtype().name +
+                   " tensors have one dimension less than others, found " +
+                   std::to_string(BP_MAX_RANK));
+    }
+    base = base.view_as(carrier);
     if (parts == 1) return;
     selection.offset *= parts;
     for (int64_t& stride : selection.strides) stride *= parts;

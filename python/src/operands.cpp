@@ -71,9 +71,10 @@ const Dtype& promote_weak(const Dtype& tensor, Kind number) {
   }
 }
 
-bp::Tensor scalar_for(const DeviceObject& device, nb::handle number, const Dtype& dtype) {
+bp::Tensor scalar_for(const DeviceObject& device, nb::handle number, const Dtype& dtype,
+                      const char* place) {
   alignas(16) char bytes[16] = {};
-  encode_number(number, dtype, bytes);
+  encode_number(number, dtype, bytes, place);
   bpa_tensor* handle = nullptr;
   const bool is_done_at_once = device.is_inline && current_stream_of(device) == nullptr;
   bpa_device* where = is_done_at_once ? device.device.handle() : nullptr;

@@ -24,7 +24,8 @@ const Dtype& promote_weak(const Dtype& tensor, Kind number);
 
 /// A 0-d tensor for work on `device`: there if that computes at once, else in host memory, where it
 /// moves in the queue's order (an upload of its own would wait for the device).
-bp::Tensor scalar_for(const DeviceObject& device, nb::handle number, const Dtype& dtype);
+bp::Tensor scalar_for(const DeviceObject& device, nb::handle number, const Dtype& dtype,
+                      const char* place = "");
 
 /// A Python number, or what a NumPy scalar or 0-d array stands for. False for anything else.
 bool take_number(PyObject* object, nb::object& out_number, Kind& out_kind);

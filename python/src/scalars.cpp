@@ -149,7 +149,17 @@ uint64_t highest(const Dtype& dtype) {
   return std::numeric_limits<uint64_t>::max() >> (64 - bits);
 }
 
-void store_int(nb::handle number, const Dtype& dtype, void* out_bytes) {
+[[noreturn]] void fail_range(nb::handle number, const Dtype& dtype, const char* place) {
+  const char* type = PyFloat_Check(number.ptr()) ? "float" : "int";
+  const nb::object digits = nb::steal(PyObject_Repr(number.ptr()));
+  PyErr_Clear();  // Python refuses to print thousands of digits
+  const std::string found = digits.is_valid()
+                                ? std::string("the ") + type + " " + nb::cast<std::string>(digits)
+                                : std::string("such a long int");
+  fail(PyExc_OverflowError, place + found + " is out of the range of " + dtype.name);
+}
+
+void store_int(nb::handle number, const Dtype& dtype, void* out_bytes, const char* place) {
   int overflow = 0;
   const int64_t value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
   if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
@@ -161,29 +171,7 @@ void store_int(nb::handle number, const Dtype& dtype, void* out_bytes) {
     fits = PyErr_Occurred() == nullptr;
     PyErr_Clear();
   }
-  if (!fits) {
-    const nb::object digits = nb::steal(PyObject_Repr(number.ptr()));
-    PyErr_Clear();  // Python refuses to print thousands of digits
-    fail(PyExc_OverflowError,
-         (digits.is_valid() ? "the int " + nb::cast<std::string>(digits) : "such a long int") +
-             " is out of the range of " + dtype.name);
-  }
-  std::memcpy(out_bytes, &bits, dtype.item_bytes);
-}
-
-/// A float into an integer dtype: cut, saturated, NaN to 0.
-void store_cut(double value, const Dtype& dtype, void* out_bytes) {
-  uint64_t bits = 0;
-  if (std::isnan(value)) {
-    bits = 0;
-  } else if (value >= static_cast<double>(highest(dtype))) {
-    bits = highest(dtype);
-  } else if (value <= static_cast<double>(lowest(dtype))) {
-    bits = static_cast<uint64_t>(lowest(dtype));
-  } else {
-    bits = value < 0 ? static_cast<uint64_t>(static_cast<int64_t>(value))
-                     : static_cast<uint64_t>(value);
-  }
+  if (!fits) fail_range(number, dtype, place);
   std::memcpy(out_bytes, &bits, dtype.item_bytes);
 }
 
@@ -191,6 +179,18 @@ double real_value(nb::handle number) {
   const double value = PyFloat_AsDouble(number.ptr());
   if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
   return value;
+}
+
+void store_cut(nb::handle number, const Dtype& dtype, void* out_bytes, const char* place) {
+  const double value = std::trunc(real_value(number));
+  if (std::isnan(value)) fail_invalid(std::string(place) + "NaN has no value of " + dtype.name);
+  const double end = std::ldexp(static_cast<double>(highest(dtype) / 2 + 1), 1);  // highest + 1
+  if (value < static_cast<double>(lowest(dtype)) || value >= end) {
+    fail_range(number, dtype, place);
+  }
+  const uint64_t bits =
+      value < 0 ? static_cast<uint64_t>(static_cast<int64_t>(value)) : static_cast<uint64_t>(value);
+  std::memcpy(out_bytes, &bits, dtype.item_bytes);
 }
 
 void store_complex(nb::handle number, const Dtype& dtype, void* out_bytes) {
@@ -233,11 +233,12 @@ const Dtype& default_dtype(Kind kind) {
   }
 }
 
-void encode_number(nb::handle number, const Dtype& dtype, void* out_bytes) {
+void encode_number(nb::handle number, const Dtype& dtype, void* out_bytes, const char* place) {
   const bool is_complex = PyComplex_Check(number.ptr()) != 0;
   if (is_complex && dtype.kind != Kind::kComplex && dtype.kind != Kind::kBool) {
-    fail(PyExc_TypeError, "the complex number " + nb::cast<std::string>(nb::repr(number)) +
-                              " has no value of " + dtype.name);
+    fail(PyExc_TypeError, std::string(place) + "the complex number " +
+                              nb::cast<std::string>(nb::repr(number)) + " has no value of " +
+                              dtype.name);
   }
   switch (dtype.kind) {
     case Kind::kBool: {
@@ -248,8 +249,8 @@ void encode_number(nb::handle number, const Dtype& dtype, void* out_bytes) {
     }
     case Kind::kInt:
     case Kind::kUint:
-      if (PyFloat_Check(number.ptr())) return store_cut(real_value(number), dtype, out_bytes);
-      return store_int(number, dtype, out_bytes);
+      if (PyFloat_Check(number.ptr())) return store_cut(number, dtype, out_bytes, place);
+      return store_int(number, dtype, out_bytes, place);
     case Kind::kFloat:
       return store_float(real_value(number), dtype, out_bytes);
     case Kind::kComplex:

@@ -16,10 +16,10 @@ bool number_kind(nb::handle object, Kind& out_kind);
 /// What a Python number of this kind becomes where nothing else decides.
 const Dtype& default_dtype(Kind kind);
 
-/// Writes a Python number as the dtype says: into integers floats are cut towards zero, saturate,
-/// and NaN gives 0, as the cast operator does it. Throws OverflowError for an int that the dtype
-/// cannot hold, and TypeError for a complex number into a real dtype.
-void encode_number(nb::handle number, const Dtype& dtype, void* out_bytes);
+/// Writes a Python number as the dtype says; into integers floats are cut towards zero. Throws
+/// OverflowError for what an integer dtype cannot hold, INVALID_ARGUMENT for NaN into one, and
+/// TypeError for a complex number into a real dtype. `place` begins their words.
+void encode_number(nb::handle number, const Dtype& dtype, void* out_bytes, const char* place = "");
 
 /// The Python number that the bytes stand for.
 nb::object decode_number(const Dtype& dtype, const void* bytes);

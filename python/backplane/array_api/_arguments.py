@@ -6,9 +6,9 @@ import operator
 from typing import Any, Protocol, TypeAlias
 
 from .. import _core
-from .._core import Dtype, Tensor
-from .._errors import InvalidArgumentError
-from . import _kinds
+from .._core import Device, Dtype, Tensor
+from .._errors import Error, InvalidArgumentError
+from . import _kinds, _views
 
 
 class _Named(Protocol):
@@ -53,6 +53,21 @@ def dtype(function: str, value: Any, name: str = "dtype") -> Dtype:
     return value if isinstance(value, Dtype) else _core._dtype_of(value, function, name)
 
 
+def device(function: str, value: Any) -> Device | None:
+    """A device, by its name too; None where none is asked for."""
+    if value is None or isinstance(value, Device):
+        return value
+    if not isinstance(value, str):
+        raise TypeError(
+            f"{function}: argument 'device': expected a Device or its name, "
+            f"found {type(value).__name__}"
+        )
+    try:
+        return _core.device(value)
+    except Error as error:
+        raise InvalidArgumentError(f"{function}: argument 'device': {error}") from None
+
+
 def plain(value: Any) -> Any:
     """A NumPy scalar or 0-d array stands for its number, as beside the operators of Tensor."""
     if isinstance(value, (Tensor, builtins.bool, int, float, complex)):
@@ -61,25 +76,65 @@ def plain(value: Any) -> Any:
     return value.item() if is_scalar else value
 
 
+def in_range(function: str, name: str, value: Any, dtype: Dtype) -> None:
+    """A Python number beside integers is one of theirs."""
+    if dtype in _kinds.INTEGRAL.dtypes and not isinstance(value, Tensor):
+        _core._check_number(f"{function}: argument '{name}': ", value, dtype)
+
+
+def operand(function: str, name: str, value: Any) -> Any:
+    """A Tensor or a Python number, which a NumPy scalar stands for too."""
+    value = plain(value)
+    if not isinstance(value, (Tensor, builtins.bool, int, float, complex)):
+        raise TypeError(
+            f"{function}: argument '{name}': expected a Tensor or a number, "
+            f"found {type(value).__name__}"
+        )
+    return value
+
+
+def number(function: str, name: str, value: Any, *kinds: type) -> Any:
+    """A Python number of these types, or one that a tensor of no dimensions holds; bool is none."""
+    found = plain(value)
+    if isinstance(found, Tensor) and found.ndim == 0:
+        found = found.item()
+    if not isinstance(found, kinds or (int, float)) or isinstance(found, builtins.bool):
+        raise TypeError(
+            f"{function}: argument '{name}': expected a number, found {type(value).__name__}"
+        )
+    return found
+
+
 def integer(function: str, name: str, value: Any) -> int:
     """bool is none: a flag in the place of a number is a mistake."""
-    if isinstance(value, Tensor) and value.ndim != 0 or isinstance(value, bool):
-        raise TypeError(f"{function}: argument '{name}': expected an integer, found {value!r}")
+    is_index = hasattr(value, "__index__") and not isinstance(value, builtins.bool)
+    if isinstance(value, Tensor):
+        is_index = value.ndim == 0 and value.dtype in _kinds.INTEGRAL.dtypes
     try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(
-            f"{function}: argument '{name}': expected an integer, found {type(value).__name__}"
-        ) from None
+        if is_index:
+            return operator.index(value)
+    except TypeError:  # of an array
+        pass
+    found = repr(value) if isinstance(value, builtins.bool) else type(value).__name__
+    raise TypeError(f"{function}: argument '{name}': expected an integer, found {found}")
 
 
 def count(function: str, name: str, value: Any) -> int:
+    """At most what 64 bits hold."""
     number = integer(function, name, value)
-    if number < 0:
+    if not 0 <= number < 2**63:
+        expected = "0 or more" if number < 0 else "less than 2^63"
         raise InvalidArgumentError(
-            f"{function}: argument '{name}': expected 0 or more, found {number}"
+            f"{function}: argument '{name}': expected {expected}, found {number}"
         )
     return number
+
+
+def shape(function: str, value: Any) -> tuple[int, ...]:
+    """Of a new tensor; one integer is that of one dimension."""
+    given = value if isinstance(value, (tuple, list)) else (value,)
+    rank(function, "shape", len(given))
+    return tuple(count(function, "shape", size) for size in given)
 
 
 def integers(function: str, name: str, value: Any) -> tuple[int, ...]:
@@ -94,6 +149,22 @@ def axis(function: str, value: Any, ndim: int, name: str = "axis") -> int:
     if not -ndim <= number < ndim:
         raise AxisError(f"{function}: argument '{name}': {number} is no axis of {ndim} dimensions")
     return number + ndim if number < 0 else number
+
+
+def axis_from_end(function: str, value: Any, x1: Tensor, x2: Tensor) -> int:
+    """Negative: one that both have."""
+    smaller = min(x1.ndim, x2.ndim)
+    if smaller == 0:
+        name = "x1" if x1.ndim == 0 else "x2"
+        raise InvalidArgumentError(
+            f"{function}: argument '{name}': expected at least one dimension"
+        )
+    number = integer(function, "axis", value)
+    if not -smaller <= number < 0:
+        raise AxisError(
+            f"{function}: argument 'axis': expected -{smaller} to -1, found {number}"
+        )
+    return number
 
 
 def axes(function: str, value: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
@@ -117,16 +188,71 @@ def axis_or_only(function: str, value: Any, x: Tensor) -> int:
     return axis(function, value, x.ndim)
 
 
-def flag(function: str, name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
+def flag(function: str, name: str, value: Any, expected: str = "a bool") -> bool:
+    """A bool, or what holds one: a NumPy scalar, a tensor of no dimensions."""
+    found = plain(value)
+    if isinstance(found, Tensor) and found.ndim == 0:
+        found = found.item()
+    if not isinstance(found, bool):
         raise TypeError(
-            f"{function}: argument '{name}': expected a bool, found {type(value).__name__}"
+            f"{function}: argument '{name}': expected {expected}, found {type(value).__name__}"
         )
-    return value
+    return found
+
+
+def flag_or_none(function: str, name: str, value: Any) -> bool | None:
+    return None if value is None else flag(function, name, value, "a bool or None")
+
+
+def rank(function: str, name: str, found: int) -> None:
+    if found > _views.MAX_RANK:
+        raise InvalidArgumentError(
+            f"{function}: argument '{name}': expected at most {_views.MAX_RANK} dimensions, "
+            f"found {found}"
+        )
+
+
+def fit(function: str, **operands: Any) -> None:
+    """The shapes of those that are tensors broadcast."""
+    found: tuple[int, ...] | None = None
+    for name, x in operands.items():
+        if not isinstance(x, Tensor) or x.shape == found:
+            continue
+        found = x.shape if found is None else broadcast(function, name, found, x.shape)
+
+
+def broadcast(
+    function: str, name: str, first: tuple[int, ...], second: tuple[int, ...]
+) -> tuple[int, ...]:
+    """What two shapes broadcast to; `name` is of the second."""
+    length = max(len(first), len(second))
+    pairs = zip((1,) * (length - len(first)) + first, (1,) * (length - len(second)) + second)
+    found = []
+    for a, b in pairs:
+        if b < 0 or a != b and 1 not in (a, b):
+            raise InvalidArgumentError(
+                f"{function}: argument '{name}': {second} does not broadcast with {first}"
+            )
+        found.append(b if a == 1 else a)
+    return tuple(found)
+
+
+def on_one_device(function: str, **operands: Any) -> None:
+    """Those of them that are tensors."""
+    first = ""
+    for name, x in operands.items():
+        if not isinstance(x, Tensor):
+            continue
+        if first and x.device != operands[first].device:
+            raise InvalidArgumentError(
+                f"{function}: argument '{first}' is on {operands[first].device}, argument "
+                f"'{name}' on {x.device}; move one with to_device()"
+            )
+        first = first or name
 
 
 def choice(function: str, name: str, value: Any, words: tuple[str, ...]) -> str:
-    if value not in words:
+    if not isinstance(value, str) or value not in words:
         raise InvalidArgumentError(
             f"{function}: argument '{name}': expected {' or '.join(map(repr, words))}, "
             f"found {value!r}"

@@ -26,6 +26,11 @@ def _both(a: Tensor, b: Tensor) -> Tensor:
     return ops.logical_and(a, b)
 
 
+def _constant(value: float, like: Tensor) -> Tensor:
+    made: Tensor = _core.full((), value, dtype=like.dtype, device=like.device)
+    return made
+
+
 def _not_finite(x: Tensor) -> Tensor:
     return ops.logical_not(ops.is_finite(x))
 
@@ -73,10 +78,15 @@ def _square(x: Tensor, y: Tensor) -> Parts:
 
 
 def _sqrt(x: Tensor, y: Tensor) -> Parts:
-    half_x = ops.mul(ops.abs(x), 0.5)
-    half_size = ops.hypot(half_x, ops.mul(y, 0.5))
-    large = ops.sqrt(ops.add(half_x, half_size))
-    small = ops.where(_is(large, 0), 0, ops.div(ops.mul(ops.abs(y), 0.5), large))
+    # Brought near 1 by a power of 4, so that neither a size overflows nor a half is lost.
+    width, height = ops.abs(x), ops.abs(y)
+    is_below_one = ops.less(ops.max(width, height), 1)
+    scale = ops.where(is_below_one, _constant(2.0**60, x), 0.25)
+    back = ops.where(is_below_one, _constant(2.0**-30, x), 2)
+    scaled = ops.mul(width, scale)
+    twice = ops.add(scaled, ops.hypot(scaled, ops.mul(height, scale)))
+    large = ops.mul(ops.sqrt(ops.mul(twice, 0.5)), back)
+    small = ops.where(_is(large, 0), 0, ops.mul(ops.div(height, large), 0.5))
     # Of infinities: inf / inf has no value.
     small = ops.where(_both(ops.is_inf(x), ops.is_finite(y)), 0, small)
     is_right = ops.logical_not(ops.less(x, 0))

@@ -30,17 +30,6 @@ __all__ = [
 ]
 
 
-def _number(function: str, name: str, value: Any, kinds: tuple[type, ...]) -> Any:
-    """A Python number of these types, or one that a 0-d tensor holds."""
-    if isinstance(value, Tensor) and value.ndim == 0:
-        value = value.item()
-    if not isinstance(value, kinds) or isinstance(value, bool):
-        raise TypeError(
-            f"{function}: argument '{name}': expected a number, found {type(value).__name__}"
-        )
-    return value
-
-
 def arange(
     start: int | float,
     /,
@@ -51,11 +40,12 @@ def arange(
     device: Device | str | None = None,
 ) -> Tensor:
     """start, start + step, ... before stop. One number alone is the stop."""
-    start = _number("arange", "start", start, (int, float))
+    device = _arguments.device("arange", device)
+    start = _arguments.number("arange", "start", start)
     if stop is None:
         start, stop = 0, start
-    stop = _number("arange", "stop", stop, (int, float))
-    step = _number("arange", "step", step, (int, float))
+    stop = _arguments.number("arange", "stop", stop)
+    step = _arguments.number("arange", "step", step)
     for name, number in (("start", start), ("stop", stop), ("step", step)):
         if not math.isfinite(number):
             raise InvalidArgumentError(f"arange: argument '{name}': found {number}")
@@ -63,11 +53,14 @@ def arange(
         raise InvalidArgumentError("arange: argument 'step': found 0")
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
         wanted = _real_dtype(_core.int64 if dtype is None else dtype)
-        count = max(0, -((start - stop) // step))
+        count = _arguments.count("arange", "stop", max(0, -((start - stop) // step)))
+        if wanted != _core.uint64:  # whose numbers wrap
+            _arguments.in_range("arange", "start", start, _core.int64)
+            _arguments.in_range("arange", "step", step, _core.int64)
         return _whole_progression(count, start, step, wanted, device)
     wanted = _real_dtype(_core.float32 if dtype is None else dtype)
     steps = (stop - start) / step
-    if not math.isfinite(steps):
+    if not steps < 2**63:
         raise InvalidArgumentError("arange: argument 'step': too small for so many elements")
     count = max(0, math.ceil(steps))
     return _progression(count, start, step, device).astype(wanted, copy=False)
@@ -110,13 +103,15 @@ def asarray(
 ) -> Tensor:
     """A tensor of numbers, nested lists, or an array, whose memory it shares where it can."""
     wanted = None if dtype is None else _arguments.dtype("asarray", dtype)
+    copy = _arguments.flag_or_none("asarray", "copy", copy)
+    device = _arguments.device("asarray", device)
     if isinstance(obj, Tensor) and wanted is not None and obj.dtype != wanted:
         if copy is False:
             raise InvalidArgumentError(
                 f"asarray: argument 'copy' is False, and {wanted} of {obj.dtype} needs a copy"
             )
         moved = obj if device is None else obj.to_device(device)
-        return _complex.cast(moved, wanted)
+        return _complex.cast(moved, wanted, "asarray")
     return _core.asarray(obj, dtype=wanted, device=device, copy=copy)
 
 
@@ -124,6 +119,8 @@ def from_dlpack(
     x: Any, /, *, device: Device | str | None = None, copy: bool | None = None
 ) -> Tensor:
     """A tensor in the memory of another library's array, or of a copy."""
+    copy = _arguments.flag_or_none("from_dlpack", "copy", copy)
+    device = _arguments.device("from_dlpack", device)
     return _core.from_dlpack(x, device=device, copy=copy)
 
 
@@ -134,14 +131,16 @@ def empty(
     device: Device | str | None = None,
 ) -> Tensor:
     """A tensor of any values; float32 unless told otherwise."""
-    return _core.empty(shape, dtype=dtype, device=device)
+    where = _arguments.device("empty", device)
+    return _core.empty(_arguments.shape("empty", shape), dtype=dtype, device=where)
 
 
 def empty_like(
     x: Tensor, /, *, dtype: DtypeLike | None = None, device: Device | str | None = None
 ) -> Tensor:
     """A tensor of any values with the shape of x."""
-    return _core.empty_like(x, dtype=dtype, device=device)
+    x, where = _arguments.tensor("empty_like", "x", x), _arguments.device("empty_like", device)
+    return _core.empty_like(x, dtype=dtype, device=where)
 
 
 def full(
@@ -152,7 +151,9 @@ def full(
     device: Device | str | None = None,
 ) -> Tensor:
     """A tensor of one value; its dtype is the default of the value's kind."""
-    return _core.full(shape, _fill("full", fill_value), dtype=dtype, device=device)
+    where = _arguments.device("full", device)
+    sizes = _arguments.shape("full", shape)
+    return _core.full(sizes, _fill(fill_value), dtype=dtype, device=where)
 
 
 def full_like(
@@ -164,10 +165,11 @@ def full_like(
     device: Device | str | None = None,
 ) -> Tensor:
     """A tensor of one value with the shape of x."""
-    return _core.full_like(x, _fill("full_like", fill_value), dtype=dtype, device=device)
+    x, where = _arguments.tensor("full_like", "x", x), _arguments.device("full_like", device)
+    return _core.full_like(x, _fill(fill_value), dtype=dtype, device=where)
 
 
-def _fill(function: str, value: Any) -> Any:
+def _fill(value: Any) -> Any:
     if isinstance(value, Tensor) and value.ndim == 0:
         return value.item()
     return value
@@ -180,14 +182,16 @@ def ones(
     device: Device | str | None = None,
 ) -> Tensor:
     """A tensor of ones; float32 unless told otherwise."""
-    return _core.ones(shape, dtype=dtype, device=device)
+    where = _arguments.device("ones", device)
+    return _core.ones(_arguments.shape("ones", shape), dtype=dtype, device=where)
 
 
 def ones_like(
     x: Tensor, /, *, dtype: DtypeLike | None = None, device: Device | str | None = None
 ) -> Tensor:
     """A tensor of ones with the shape of x."""
-    return _core.ones_like(x, dtype=dtype, device=device)
+    x, where = _arguments.tensor("ones_like", "x", x), _arguments.device("ones_like", device)
+    return _core.ones_like(x, dtype=dtype, device=where)
 
 
 def zeros(
@@ -197,14 +201,16 @@ def zeros(
     device: Device | str | None = None,
 ) -> Tensor:
     """A tensor of zeros; float32 unless told otherwise."""
-    return _core.zeros(shape, dtype=dtype, device=device)
+    where = _arguments.device("zeros", device)
+    return _core.zeros(_arguments.shape("zeros", shape), dtype=dtype, device=where)
 
 
 def zeros_like(
     x: Tensor, /, *, dtype: DtypeLike | None = None, device: Device | str | None = None
 ) -> Tensor:
     """A tensor of zeros with the shape of x."""
-    return _core.zeros_like(x, dtype=dtype, device=device)
+    x, where = _arguments.tensor("zeros_like", "x", x), _arguments.device("zeros_like", device)
+    return _core.zeros_like(x, dtype=dtype, device=where)
 
 
 def eye(
@@ -217,6 +223,7 @@ def eye(
     device: Device | str | None = None,
 ) -> Tensor:
     """A matrix with ones on its k-th diagonal, zeros elsewhere."""
+    device = _arguments.device("eye", device)
     rows = _arguments.count("eye", "n_rows", n_rows)
     columns = rows if n_cols is None else _arguments.count("eye", "n_cols", n_cols)
     wanted = None if dtype is None else _arguments.dtype("eye", dtype)
@@ -238,13 +245,15 @@ def linspace(
     endpoint: bool = True,
 ) -> Tensor:
     """num numbers at equal distances from start to stop, or to before stop without endpoint."""
-    first = _number("linspace", "start", start, (int, float, complex))
-    last = _number("linspace", "stop", stop, (int, float, complex))
+    first = _arguments.number("linspace", "start", start, int, float, complex)
+    last = _arguments.number("linspace", "stop", stop, int, float, complex)
+    device = _arguments.device("linspace", device)
     count = _arguments.count("linspace", "num", num)
     of_complex = isinstance(first, complex) or isinstance(last, complex)
     usual = _core.complex64 if of_complex else _core.float32
     wanted = usual if dtype is None else _arguments.dtype("linspace", dtype)
     _arguments.of_kind("linspace", "dtype", wanted, _kinds.NUMERIC)
+    endpoint = _arguments.flag("linspace", "endpoint", endpoint)
     if of_complex:
         a, b = complex(first), complex(last)
         return _complex.cast(
@@ -272,6 +281,7 @@ def _spaced(
 def meshgrid(*arrays: Tensor, indexing: Literal["xy", "ij"] = "xy") -> tuple[Tensor, ...]:
     """Of one-dimensional tensors, views that say at each point of their grid where it lies."""
     _arguments.choice("meshgrid", "indexing", indexing, ("xy", "ij"))
+    _arguments.rank("meshgrid", "arrays", len(arrays))
     found = [_arguments.tensor("meshgrid", f"arrays[{i}]", x) for i, x in enumerate(arrays)]
     for i, x in enumerate(found):
         _arguments.of_kind("meshgrid", f"arrays[{i}]", x.dtype, _kinds.ANY)
@@ -320,5 +330,5 @@ def _triangle(function: str, x: Tensor, k: int, upper: bool) -> Tensor:
     diagonal = max(-limit, min(diagonal, limit))
     if not _complex.is_complex(x):
         return ops.trilu(x, diagonal, upper=upper)
-    real = ops.trilu(_complex.real(x), diagonal, upper=upper)
-    return _complex.joined(real, ops.trilu(_complex.imag(x), diagonal, upper=upper))
+    parts = (_complex.real(x), _complex.imag(x))
+    return _complex.joined(*(ops.trilu(part, diagonal, upper=upper) for part in parts))

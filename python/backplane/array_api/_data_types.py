@@ -49,8 +49,9 @@ def astype(
     """x as another dtype. Complex tensors have no real dtype: take real() or imag()."""
     x = _arguments.tensor("astype", "x", x)
     wanted = _arguments.dtype("astype", dtype)
-    _arguments.flag("astype", "copy", copy)
-    moved = x if device is None else x.to_device(device)
+    copy = _arguments.flag("astype", "copy", copy)
+    where = _arguments.device("astype", device)
+    moved = x if where is None else x.to_device(where)
     if moved.dtype == wanted:
         return moved.copy() if copy and moved is x else moved
     if moved.dtype in _kinds.COMPLEX_FLOATING.dtypes or wanted in _kinds.COMPLEX_FLOATING.dtypes:

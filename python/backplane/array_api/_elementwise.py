@@ -321,15 +321,17 @@ def trunc(x: Tensor, /) -> Tensor:
 
 def operands(function: str, x1: Operand, x2: Operand, kind: _kinds.Kind) -> tuple[Any, Any]:
     """Both of one dtype of that kind. A Python number stays one, but beside complex numbers."""
-    x1, x2 = _arguments.plain(x1), _arguments.plain(x2)
-    dtype = _kinds.result_dtype(function, x1, x2)
+    x1, x2 = _arguments.operand(function, "x1", x1), _arguments.operand(function, "x2", x2)
     for name, x in (("x1", x1), ("x2", x2)):
         if isinstance(x, Tensor):
             _arguments.of_kind(function, name, x.dtype, kind)
-        elif isinstance(x, Dtype):
-            _arguments.tensor(function, name, x)
+    dtype = _kinds.result_dtype(function, x1, x2)
+    _arguments.on_one_device(function, x1=x1, x2=x2)
+    _arguments.fit(function, x1=x1, x2=x2)
     if dtype not in kind.dtypes:
         _arguments.of_kind(function, "x2" if isinstance(x1, Tensor) else "x1", dtype, kind)
+    for name, x in (("x1", x1), ("x2", x2)):
+        _arguments.in_range(function, name, x, dtype)
     return _settled(x1, x2, dtype), _settled(x2, x1, dtype)
 
 
@@ -493,7 +495,22 @@ def multiply(x1: Operand, x2: Operand, /) -> Tensor:
 
 def nextafter(x1: Operand, x2: Operand, /) -> Tensor:
     """The next number from x1 towards x2."""
-    return _of_two("nextafter", x1, x2, _kinds.REAL_FLOATING, ops.nextafter)
+    a, b = operands("nextafter", x1, x2, _kinds.REAL_FLOATING)
+    dtype = (a if isinstance(a, Tensor) else b).dtype
+    return _next_half(a, b) if dtype.itemsize == 2 else ops.nextafter(a, b)
+
+
+def _next_half(x1: Operand, x2: Operand) -> Tensor:
+    """Of float16 and bfloat16: the numbers of a sign are in the order of their bits."""
+    like: Any = x1 if isinstance(x1, Tensor) else x2
+    a, b = (_core.asarray(x, dtype=like.dtype, device=like.device) for x in (x1, x2))
+    bits = ops.bit_cast(a, _core.int16)
+    outward, inward = (ops.bit_cast(ops.add(bits, step), a.dtype) for step in (1, -1))
+    is_outward = ops.equal(ops.greater(b, a), ops.greater(a, 0))
+    found = ops.where(is_outward, outward, inward)
+    found = ops.where(ops.equal(a, 0), ops.copysign(outward, b), found)
+    found = ops.where(ops.equal(a, b), b, found)
+    return ops.where(ops.logical_or(ops.is_nan(a), ops.is_nan(b)), math.nan, found)
 
 
 def not_equal(x1: Operand, x2: Operand, /) -> Tensor:
@@ -527,23 +544,28 @@ def clip(
 ) -> Tensor:
     """x, but min where it is below that, and max where it is above. The dtype is that of x."""
     x = _arguments.tensor_of_kind("clip", "x", x, _kinds.REAL)
-    min, max = _arguments.plain(min), _arguments.plain(max)
-    for name, bound in (("min", min), ("max", max)):
-        if isinstance(bound, Tensor):
-            _arguments.of_kind("clip", name, bound.dtype, _kinds.REAL)
-        elif bound is not None:
-            _kinds.promote_scalar("clip", x.dtype, bound)
+    min = None if min is None else _arguments.operand("clip", "min", min)
+    max = None if max is None else _arguments.operand("clip", "max", max)
+    _arguments.fit("clip", x=x, min=min, max=max)
+    _arguments.on_one_device("clip", x=x, min=min, max=max)
     clipped = x
     if min is not None:
-        clipped = ops.max(clipped, _bound(min, x))
+        clipped = ops.max(clipped, _bound("min", min, x))
     if max is not None:
-        clipped = ops.min(clipped, _bound(max, x))
+        clipped = ops.min(clipped, _bound("max", max, x))
     return x.copy() if clipped is x else clipped
 
 
-def _bound(bound: int | float | Tensor, x: Tensor) -> Any:
+def _bound(name: str, bound: int | float | Tensor, x: Tensor) -> Any:
     if isinstance(bound, Tensor):
+        _arguments.of_kind("clip", name, bound.dtype, _kinds.REAL)
         if _kinds.promote("clip", bound.dtype, x.dtype) != x.dtype:
-            raise TypeError(f"clip: a bound of {bound.dtype} for x of {x.dtype}")
+            raise TypeError(
+                f"clip: argument '{name}': expected {x.dtype}, which x has, found {bound.dtype}"
+            )
         return bound.astype(x.dtype, copy=False)
+    if isinstance(bound, complex):
+        raise TypeError(f"clip: argument '{name}': expected a real number, found {bound}")
+    _kinds.promote_scalar("clip", x.dtype, bound)
+    _arguments.in_range("clip", name, bound, x.dtype)
     return bound

@@ -12,7 +12,7 @@ import math
 
 from .. import _core, ops
 from .._core import Dtype, Tensor
-from . import _complex, _creation, _elementwise, _kinds, _views
+from . import _complex, _creation, _elementwise, _kinds, _manipulation, _views
 
 LARGEST = 16  # of what several prime factors make; a prime factor may be up to 61
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
@@ -65,6 +65,11 @@ def _factors(n: int) -> list[int]:
 
 def one(name: str, x: Tensor, n: int, axis: int, norm: str) -> Tensor:
     """The transform of n elements along an axis, counted from 0."""
+    if x.ndim == _views.MAX_RANK:  # no axis is left for the parts: others become one
+        line, place = _views.with_room(x, axis)
+        found = one(name, line, n, place, norm)
+        shape = (*x.shape[:axis], found.shape[place], *x.shape[axis + 1 :])
+        return _views.reshaped(found, shape)
     is_inverse, is_half_before, is_half_after = _WAYS[name]
     dtype = x.dtype if _complex.is_complex(x) else _kinds.complex_of(x.dtype)
     half = n // 2 + 1
@@ -98,13 +103,8 @@ def _sized(x: Tensor, axis: int, n: int) -> Tensor:
     if size >= n:
         return _views.part(x, axis, 0, n)
     shape = [n - size if i == axis else length for i, length in enumerate(x.shape)]
-    return _joined(x, _core.zeros(shape, dtype=x.dtype, device=x.device), axis)
-
-
-def _joined(a: Tensor, b: Tensor, axis: int) -> Tensor:
-    if _complex.is_complex(a):
-        return _complex.from_pairs(ops.concat([_complex.pairs(a), _complex.pairs(b)], axis))
-    return ops.concat([a, b], axis)
+    zeros = _core.zeros(shape, dtype=x.dtype, device=x.device)
+    return _manipulation.joined("fft", (x, zeros), axis)
 
 
 def _whole(half: Tensor, axis: int, n: int) -> Tensor:
@@ -113,7 +113,8 @@ def _whole(half: Tensor, axis: int, n: int) -> Tensor:
     if count == 0:
         return half
     first = _views.part(half, axis, 1, count + 1)
-    return _joined(half, _elementwise.conj(_views.reversed_along(first, [axis])), axis)
+    second = _elementwise.conj(_views.reversed_along(first, [axis]))
+    return _manipulation.joined("fft", (half, second), axis)
 
 
 def _along(x: Tensor, axis: int, is_inverse: bool, scale: float) -> Tensor:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Indexing functions."""
 
+import contextlib
+from collections.abc import Iterator
+
 from .. import _core, ops
 from .._core import Tensor
 from .._errors import InvalidArgumentError
@@ -19,7 +22,9 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
         )
     place = _arguments.axis_or_only("take", axis, x)
     _need_elements("take", x, indices, place)
-    return gather(x, _as_index(indices), place)
+    _arguments.on_one_device("take", x=x, indices=indices)
+    with out_of_range("take"):
+        return gather(x, as_index(indices), place)
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -36,18 +41,19 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     shape[place] = indices.shape[place]
     places = _views.broadcast(indices, shape)
     _need_elements("take_along_axis", x, places, place)
+    _arguments.on_one_device("take_along_axis", x=x, indices=indices)
     shape[place] = x.shape[place]
-    return gather_along(_views.broadcast(x, shape), _as_index(places), place)
+    with out_of_range("take_along_axis"):
+        return gather_along(_views.broadcast(x, shape), as_index(places), place)
 
 
 def _broadcast_but(x: Tensor, indices: Tensor, axis: int) -> tuple[int, ...]:
-    from ._manipulation import broadcast_shapes
-
     def rest(shape: tuple[int, ...]) -> tuple[int, ...]:
         return shape[:axis] + (1,) + shape[axis + 1 :]
 
+    shapes = rest(x.shape), rest(indices.shape)
     try:
-        return broadcast_shapes(rest(x.shape), rest(indices.shape))
+        return _arguments.broadcast("take_along_axis", "indices", *shapes)
     except InvalidArgumentError:
         raise InvalidArgumentError(
             f"take_along_axis: argument 'indices': the shape {indices.shape} does not broadcast "
@@ -60,21 +66,40 @@ def _need_elements(function: str, x: Tensor, indices: Tensor, axis: int) -> None
         raise IndexError(f"{function}: argument 'indices': axis {axis} of x has no elements")
 
 
-def _as_index(indices: Tensor) -> Tensor:
+class _IndexOutOfRange(InvalidArgumentError, IndexError):
+    """A position that the axis does not have."""
+
+
+@contextlib.contextmanager
+def out_of_range(function: str, name: str = "indices") -> Iterator[None]:
+    """What a device says that looks at the positions at once; of a queued one it comes later."""
+    try:
+        yield
+    except InvalidArgumentError as error:
+        raise _IndexOutOfRange(f"{function}: argument '{name}': {error}") from None
+
+
+def as_index(indices: Tensor) -> Tensor:
+    """As int64. What is beyond that is beyond every axis too, and stays so."""
+    if indices.dtype == _core.uint64:
+        indices = ops.min(indices, 2**63 - 1)
     return indices.astype(_core.int64, copy=False)
 
 
 def gather(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """Slices along an axis, at int64 positions of one dimension."""
     if x.dtype in _kinds.COMPLEX_FLOATING.dtypes:
-        return _complex.from_pairs(ops.gather(_complex.pairs(x), indices, axis=axis))
+        return _complex.each_part(lambda both: ops.gather(both, indices, axis=axis), x)
     return ops.gather(x, indices, axis=axis)
 
 
 def gather_along(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """The element at each int64 position along an axis; both have the same shape but for it."""
     if x.dtype in _kinds.COMPLEX_FLOATING.dtypes:
-        pairs = _views.inserted(indices, [indices.ndim])
-        pairs = _views.broadcast(pairs, [*indices.shape, 2])
-        return _complex.from_pairs(ops.gather_elements(_complex.pairs(x), pairs, axis=axis))
-    return ops.gather_elements(x, indices, axis=axis)
+        return _complex.each_part(lambda both, at: _gathered_along(both, at, axis), x, indices)
+    return _gathered_along(x, indices, axis)
+
+
+def _gathered_along(x: Tensor, indices: Tensor, axis: int) -> Tensor:
+    shape = [*x.shape[:axis], indices.shape[axis], *x.shape[axis + 1 :]]
+    return ops.gather_elements(x, _views.broadcast(indices, shape), axis=axis)

@@ -5,7 +5,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Device, Dtype
-from . import _kinds
+from . import _kinds, _views
 
 __all__ = ["__array_namespace_info__"]
 
@@ -41,7 +41,11 @@ class Info:
 
     def capabilities(self) -> dict[str, Any]:
         """Which optional parts of the standard there are."""
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 16}
+        return {
+            "boolean indexing": True,
+            "data-dependent shapes": True,
+            "max dimensions": _views.MAX_RANK,
+        }
 
     def default_device(self) -> Device:
         """Where tensors are made unless told otherwise."""

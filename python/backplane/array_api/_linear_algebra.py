@@ -15,6 +15,7 @@ __all__ = ["matmul", "matrix_transpose", "tensordot", "vecdot"]
 def _operands(function: str, x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     for name, x in (("x1", x1), ("x2", x2)):
         _arguments.tensor_of_kind(function, name, x, _kinds.NUMERIC)
+    _arguments.on_one_device(function, x1=x1, x2=x2)
     dtype = _kinds.result_dtype(function, x1, x2)
     return _complex.cast(x1, dtype), _complex.cast(x2, dtype)
 
@@ -31,12 +32,24 @@ def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
             raise InvalidArgumentError(
                 f"matmul: argument '{name}': expected at least one dimension"
             )
+    inner, found = a.shape[-1], b.shape[max(b.ndim - 2, 0)]
+    if inner != found:
+        raise InvalidArgumentError(
+            f"matmul: argument 'x2': expected {inner} rows, as x1 has columns, found {found}"
+        )
+    _arguments.broadcast("matmul", "x2", a.shape[:-2], b.shape[:-2])
     return _product(a, b)
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:
     """A view of matrices, or of stacks of them, with rows and columns swapped."""
-    return _arguments.tensor("matrix_transpose", "x", x).mT
+    x = _arguments.tensor("matrix_transpose", "x", x)
+    if x.ndim < 2:
+        raise InvalidArgumentError(
+            f"matrix_transpose: argument 'x': expected at least 2 dimensions, "
+            f"found the shape {x.shape}"
+        )
+    return x.mT
 
 
 def tensordot(
@@ -53,6 +66,7 @@ def tensordot(
             )
     kept_a = [i for i in range(a.ndim) if i not in first]
     kept_b = [i for i in range(b.ndim) if i not in second]
+    _arguments.rank("tensordot", "axes", len(kept_a) + len(kept_b))
     inner = math.prod(a.shape[i] for i in first)
     rows, columns = [a.shape[i] for i in kept_a], [b.shape[i] for i in kept_b]
     left = _views.reshaped(_views.permuted(a, [*kept_a, *first]), (math.prod(rows), inner))
@@ -86,14 +100,7 @@ def _contracted(
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The dot product along an axis, counted from the end; complex x1 is conjugated."""
     a, b = _operands("vecdot", x1, x2)
-    smaller = min(a.ndim, b.ndim)
-    if smaller == 0:
-        raise InvalidArgumentError("vecdot: expected at least one dimension of x1 and x2")
-    place = _arguments.integer("vecdot", "axis", axis)
-    if not -smaller <= place < 0:
-        raise _arguments.AxisError(
-            f"vecdot: argument 'axis': expected -{smaller} to -1, found {axis}"
-        )
+    place = _arguments.axis_from_end("vecdot", axis, a, b)
     if a.shape[place] != b.shape[place]:
         raise InvalidArgumentError(
             f"vecdot: argument 'axis': size {a.shape[place]} of x1, {b.shape[place]} of x2"
@@ -101,8 +108,18 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     if _complex.is_complex(a):
         a = _elementwise.conj(a)
     left, right = (_last(x, place) for x in (a, b))
-    row = _views.inserted(left, [left.ndim - 1])
-    column = _views.inserted(right, [right.ndim])
+    rest = _arguments.broadcast("vecdot", "x2", left.shape[:-1], right.shape[:-1])
+    if len(rest) + 1 < _views.MAX_RANK:
+        return _dot(left, right)
+    # No axis is left for the rows and columns: the others are one.
+    size = left.shape[-1]
+    whole = [_views.broadcast(x, (*rest, size)) for x in (left, right)]
+    lines = (_views.reshaped(x, (math.prod(rest), size)) for x in whole)
+    return _views.reshaped(_dot(*lines), rest)
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    row, column = _views.inserted(a, [a.ndim - 1]), _views.inserted(b, [b.ndim])
     product = _product(row, column)
     return _views.removed(product, (product.ndim - 2, product.ndim - 1))
 

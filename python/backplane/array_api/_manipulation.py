@@ -42,25 +42,19 @@ def _sizes(function: str, name: str, value: object) -> tuple[int, ...]:
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that all of them broadcast to."""
-    found: list[int] = []
+    found: tuple[int, ...] = ()
     for i, given in enumerate(shapes):
         shape = _sizes("broadcast_shapes", f"shapes[{i}]", given)
-        found[:0] = [1] * (len(shape) - len(found))
-        for place, size in enumerate(shape, len(found) - len(shape)):
-            if size < 0 or size != found[place] and 1 not in (size, found[place]):
-                raise InvalidArgumentError(
-                    f"broadcast_shapes: argument 'shapes[{i}]': {shape} does not broadcast with "
-                    f"{tuple(found)}"
-                )
-            if size != 1:
-                found[place] = size
-    return tuple(found)
+        found = _arguments.broadcast("broadcast_shapes", f"shapes[{i}]", found, shape)
+    return found
 
 
 def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
     """Views of all of them, of one shape."""
     found = [_arguments.tensor("broadcast_arrays", f"arrays[{i}]", x) for i, x in enumerate(arrays)]
-    shape = broadcast_shapes(*(x.shape for x in found))
+    shape: tuple[int, ...] = ()
+    for i, x in enumerate(found):
+        shape = _arguments.broadcast("broadcast_arrays", f"arrays[{i}]", shape, x.shape)
     return tuple(_views.broadcast(x, shape) for x in found)
 
 
@@ -68,6 +62,7 @@ def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
     """A view of that shape."""
     x = _arguments.tensor("broadcast_to", "x", x)
     wanted = _sizes("broadcast_to", "shape", shape)
+    _arguments.rank("broadcast_to", "shape", len(wanted))
     missing = len(wanted) - x.ndim
     if (
         missing < 0
@@ -105,18 +100,20 @@ def _need_alike(parts: tuple[Tensor, ...], axis: int) -> None:
 
 def joined(function: str, parts: tuple[Tensor, ...], axis: int) -> Tensor:
     """concat of tensors of fitting shapes."""
+    _arguments.on_one_device(function, **{f"arrays[{i}]": x for i, x in enumerate(parts)})
     dtype = _kinds.result_dtype(function, *parts)
     same = [_complex.cast(x, dtype) for x in parts]
     if len(same) == 1:
         return same[0].copy()
     if dtype in _kinds.COMPLEX_FLOATING.dtypes:
-        return _complex.from_pairs(ops.concat([_complex.pairs(x) for x in same], axis))
+        return _complex.each_part(lambda *both: ops.concat(both, axis), *same)
     return ops.concat(same, axis)
 
 
 def stack(arrays: tuple[Tensor, ...] | list[Tensor], /, *, axis: int = 0) -> Tensor:
     """Tensors of one shape along a new axis."""
     parts = _arguments.sequence("stack", "arrays", arrays)
+    _arguments.rank("stack", "arrays", parts[0].ndim + 1)
     place = _arguments.axis("stack", axis, parts[0].ndim + 1)
     for i, x in enumerate(parts):
         if x.shape != parts[0].shape:
@@ -138,6 +135,7 @@ def expand_dims(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
     """A view with further axes of size 1."""
     x = _arguments.tensor("expand_dims", "x", x)
     places = _arguments.integers("expand_dims", "axis", axis)
+    _arguments.rank("expand_dims", "axis", x.ndim + len(places))
     return _views.inserted(x, _arguments.axes("expand_dims", places, x.ndim + len(places)))
 
 
@@ -195,8 +193,8 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
     """The same elements in another shape: a view where the strides allow it, else a copy."""
     x = _arguments.tensor("reshape", "x", x)
     wanted = _whole_shape(x, _arguments.integers("reshape", "shape", shape))
-    if copy not in (None, True, False):
-        raise TypeError(f"reshape: argument 'copy': expected a bool or None, found {copy!r}")
+    _arguments.rank("reshape", "shape", len(wanted))
+    copy = _arguments.flag_or_none("reshape", "copy", copy)
     if copy:
         return _views.view(x.copy(), wanted, _views.row_major(wanted))
     found = _views.reshaped_without_copy(x, wanted)
@@ -269,11 +267,12 @@ def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
             f"tile: argument 'repetitions': expected 0 or more, found {counts}"
         )
     counts = (1,) * (x.ndim - len(counts)) + counts
-    shape = (1,) * (len(counts) - x.ndim) + x.shape
-    spread = _views.reshaped(x, [size for pair in zip((1,) * len(shape), shape) for size in pair])
-    spread = _views.broadcast(spread, [size for pair in zip(counts, shape) for size in pair])
-    tiled = [count * size for count, size in zip(counts, shape)]
-    return _views.view(spread.copy(), tiled, _views.row_major(tiled))
+    _arguments.rank("tile", "repetitions", len(counts))
+    tiled = _views.inserted(x, range(len(counts) - x.ndim))
+    repeated = [axis for axis, count in enumerate(counts) if count != 1]
+    for axis in reversed(repeated):  # so that the largest copy is the last one
+        tiled = _repeated(tiled, axis, counts[axis], as_a_whole=True)
+    return tiled if repeated else tiled.copy()
 
 
 def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> Tensor:
@@ -286,6 +285,7 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
     if not isinstance(repeats, Tensor):
         return _repeated(x, place, _arguments.count("repeat", "repeats", repeats))
     _arguments.of_kind("repeat", "repeats", repeats.dtype, _kinds.INTEGRAL)
+    _arguments.on_one_device("repeat", x=x, repeats=repeats)
     if repeats.ndim > 1 or repeats.size not in (1, x.shape[place]):
         raise InvalidArgumentError(
             f"repeat: argument 'repeats': expected the shape (1,) or ({x.shape[place]},), "
@@ -296,11 +296,14 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
     return _repeated_by(x, place, repeats)
 
 
-def _repeated(x: Tensor, axis: int, count: int) -> Tensor:
+def _repeated(x: Tensor, axis: int, count: int, as_a_whole: bool = False) -> Tensor:
+    """Each element along an axis so often, or all of them behind each other."""
     shape = list(x.shape)
-    spread = _views.inserted(x, [axis + 1])
-    spread = _views.broadcast(spread, [*shape[: axis + 1], count, *shape[axis + 1 :]])
     shape[axis] *= count
+    x, place = _views.with_room(x, axis)
+    new = place if as_a_whole else place + 1
+    spread = _views.inserted(x, [new])
+    spread = _views.broadcast(spread, [*x.shape[:new], count, *x.shape[new:]])
     return _views.view(spread.copy(), shape, _views.row_major(shape))
 
 

@@ -9,7 +9,7 @@ from .._errors import InvalidArgumentError
 from . import _arguments, _complex, _kinds, _views
 from ._arguments import Scalar
 from ._elementwise import operands
-from ._indexing import gather
+from ._indexing import as_index, gather, out_of_range
 
 __all__ = ["argmax", "argmin", "count_nonzero", "nonzero", "searchsorted", "where"]
 
@@ -27,7 +27,7 @@ def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> 
 def _position(function: str, x: Tensor, axis: int | None, keepdims: bool) -> Tensor:
     x = _arguments.tensor_of_kind(function, "x", x, _kinds.REAL)
     place = None if axis is None else _arguments.axis(function, axis, x.ndim)
-    _arguments.flag(function, "keepdims", keepdims)
+    keepdims = _arguments.flag(function, "keepdims", keepdims)
     searched = _views.flat(x) if place is None else x
     if searched.shape[place or 0] == 0:
         raise InvalidArgumentError(f"{function}: argument 'x': no elements along the axis")
@@ -48,7 +48,7 @@ def count_nonzero(
     """How many elements are not 0."""
     x = _arguments.tensor_of_kind("count_nonzero", "x", x, _kinds.ANY)
     axes = _arguments.axes("count_nonzero", axis, x.ndim)
-    _arguments.flag("count_nonzero", "keepdims", keepdims)
+    keepdims = _arguments.flag("count_nonzero", "keepdims", keepdims)
     ones = _complex.cast(x, _core.bool).astype(_core.int64)
     return ops.reduce_sum(ones, axes=axes, keepdims=keepdims) if axes else ones
 
@@ -66,10 +66,11 @@ def where(condition: Tensor, x1: Tensor | Scalar, x2: Tensor | Scalar, /) -> Ten
     """x1 where the condition is true, else x2."""
     condition = _arguments.tensor_of_kind("where", "condition", condition, _kinds.BOOL)
     a, b = operands("where", x1, x2, _kinds.ANY)
+    _arguments.on_one_device("where", condition=condition, x1=a, x2=b)
+    _arguments.fit("where", condition=condition, x1=a, x2=b)
     if not (_complex.is_complex(a) or _complex.is_complex(b)):
         return ops.where(condition, a, b)
-    chosen = _views.inserted(condition, [condition.ndim])
-    return _complex.from_pairs(ops.where(chosen, _complex.pairs(a), _complex.pairs(b)))
+    return _complex.each_part(ops.where, condition, a, b)
 
 
 def searchsorted(
@@ -87,15 +88,22 @@ def searchsorted(
         raise InvalidArgumentError(
             f"searchsorted: argument 'x1': expected one dimension, found the shape {x1.shape}"
         )
+    _arguments.on_one_device("searchsorted", x1=x1, x2=x2, sorter=sorter)
     if sorter is not None:
         x1 = _sorted_by(x1, sorter)
-    x2 = _arguments.plain(x2)
+    x2 = _arguments.operand("searchsorted", "x2", x2)
     dtype = _kinds.result_dtype("searchsorted", x1, x2)
     _arguments.of_kind("searchsorted", "x2", dtype, _kinds.REAL)
+    _arguments.in_range("searchsorted", "x2", x2, dtype)
     values = x2 if isinstance(x2, Tensor) else _core.asarray(x2, dtype=dtype, device=x1.device)
-    return ops.searchsorted(
-        x1.astype(dtype, copy=False), values.astype(dtype, copy=False), right=side == "right"
-    )
+    ordered, values = x1.astype(dtype, copy=False), values.astype(dtype, copy=False)
+    return places_in(ordered, values, right=side == "right")
+
+
+def places_in(ordered: Tensor, values: Tensor, right: bool = False) -> Tensor:
+    """searchsorted() of one dtype. The operator takes a further axis for its comparisons."""
+    found = ops.searchsorted(ordered, _views.flat(values), right=right)
+    return _views.reshaped(found, values.shape)
 
 
 def _sorted_by(x1: Tensor, sorter: Tensor) -> Tensor:
@@ -104,4 +112,5 @@ def _sorted_by(x1: Tensor, sorter: Tensor) -> Tensor:
         raise InvalidArgumentError(
             f"searchsorted: argument 'sorter': expected the shape {x1.shape}, found {sorter.shape}"
         )
-    return gather(x1, sorter.astype(_core.int64, copy=False), 0)
+    with out_of_range("searchsorted", "sorter"):
+        return gather(x1, as_index(sorter), 0)

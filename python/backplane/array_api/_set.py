@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from .. import _core, ops
 from .._core import Dtype, Tensor
-from . import _arguments, _complex, _indexing, _kinds, _sorting, _utility, _views
+from . import _arguments, _complex, _indexing, _kinds, _manipulation, _searching, _sorting, _views
 
 __all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
@@ -119,9 +119,13 @@ def unique_values(x: Tensor, /) -> Tensor:
 
 def isin(x1: Tensor | int, x2: Tensor | int, /, *, invert: bool = False) -> Tensor:
     """Whether each element of x1 is one of x2."""
-    x1, x2 = _arguments.plain(x1), _arguments.plain(x2)
+    x1, x2 = _arguments.operand("isin", "x1", x1), _arguments.operand("isin", "x2", x2)
     dtype = _kinds.result_dtype("isin", x1, x2)
     _arguments.of_kind("isin", "x1", dtype, _kinds.ANY)
+    _arguments.on_one_device("isin", x1=x1, x2=x2)
+    _arguments.in_range("isin", "x1", x1, dtype)
+    _arguments.in_range("isin", "x2", x2, dtype)
+    invert = _arguments.flag("isin", "invert", invert)
     a, b = (_comparable(x) for x in (_as(x1, x2, dtype), _as(x2, x1, dtype)))
     contained = _contained(a, _views.flat(b))
     return ops.logical_not(contained) if invert else contained
@@ -136,9 +140,11 @@ def _as(x: Any, beside: Any, dtype: Dtype) -> Tensor:
 def _contained(x: Tensor, among: Tensor) -> Tensor:
     if among.size == 0:
         return _core.zeros(x.shape, dtype=_core.bool, device=x.device)
-    if _complex.is_complex(x):  # they have no order: each is compared with each
-        alike = _complex.two("equal", _views.inserted(x, [x.ndim]), among)
-        return _utility.any(alike, axis=-1)
+    if _complex.is_complex(x):  # which have no order: the numbers of their values do
+        together = _manipulation.joined("isin", (_views.flat(x), among), 0)
+        numbers = _Runs("isin", together).inverse()
+        x = _views.reshaped(_views.part(numbers, 0, 0, x.size), x.shape)
+        among = _views.part(numbers, 0, x.size, together.size)
     ordered = _sorting.sort(among)
-    places = ops.min(ops.searchsorted(ordered, x), among.size - 1)
+    places = ops.min(_searching.places_in(ordered, x), among.size - 1)
     return ops.equal(ops.gather(ordered, places), x)

@@ -41,14 +41,14 @@ def _accumulated(function: str, x: Tensor, dtype: DtypeLike | None) -> Tensor:
     else:
         wanted = x.dtype
     _arguments.of_kind(function, "dtype", wanted, _kinds.NUMERIC)
-    return _complex.cast(x, wanted)
+    return _complex.cast(x, wanted, function)
 
 
 def _reduced(
     function: str, x: Tensor, axis: Axes, keepdims: bool, compute: Callable[..., Tensor]
 ) -> Tensor:
     axes = _arguments.axes(function, axis, x.ndim)
-    _arguments.flag(function, "keepdims", keepdims)
+    keepdims = _arguments.flag(function, "keepdims", keepdims)
     if _complex.is_complex(x):
         return _complex.reduced(function, x, axes, keepdims)
     if not axes:  # which the operators take for all of them
@@ -62,6 +62,11 @@ def sum(
     """The sum over axes; of nothing 0."""
     x = _accumulated("sum", x, dtype)
     return _reduced("sum", x, axis, keepdims, ops.reduce_sum)
+
+
+def added(function: str, x: Tensor, dtype: DtypeLike | None) -> Tensor:
+    """sum() along the last axis, in the words of another function."""
+    return sum(_accumulated(function, x, dtype), axis=-1)
 
 
 def prod(
@@ -108,13 +113,9 @@ def _variance(
     function: str, x: Tensor, axis: Axes, correction: int | float, keepdims: bool
 ) -> Tensor:
     x = _arguments.tensor_of_kind(function, "x", x, _kinds.REAL_FLOATING)
-    if not isinstance(correction, (int, float)):
-        raise TypeError(
-            f"{function}: argument 'correction': expected a number, "
-            f"found {type(correction).__name__}"
-        )
+    correction = _arguments.number(function, "correction", correction)
     axes = _arguments.axes(function, axis, x.ndim)
-    _arguments.flag(function, "keepdims", keepdims)
+    keepdims = _arguments.flag(function, "keepdims", keepdims)
     divisor = math.prod(x.shape[i] for i in axes) - correction
     if axes:
         distances = ops.sub(x, ops.reduce_mean(x, axes=axes, keepdims=True))
@@ -136,7 +137,7 @@ def cumulative_sum(
     include_initial: builtins.bool = False,
 ) -> Tensor:
     """Sums of the elements up to each one along an axis; with the initial value 0 before them."""
-    return _cumulative("cumulative_sum", x, axis, dtype, 0 if include_initial else None)
+    return _cumulative("cumulative_sum", x, axis, dtype, include_initial)
 
 
 def cumulative_prod(
@@ -148,13 +149,18 @@ def cumulative_prod(
     include_initial: builtins.bool = False,
 ) -> Tensor:
     """Products of the elements up to each one along an axis; with the initial 1 before them."""
-    return _cumulative("cumulative_prod", x, axis, dtype, 1 if include_initial else None)
+    return _cumulative("cumulative_prod", x, axis, dtype, include_initial)
 
 
 def _cumulative(
-    function: str, x: Tensor, axis: int | None, dtype: DtypeLike | None, initial: int | None
+    function: str,
+    x: Tensor,
+    axis: int | None,
+    dtype: DtypeLike | None,
+    include_initial: builtins.bool,
 ) -> Tensor:
     x = _accumulated(function, x, dtype)
+    include_initial = _arguments.flag(function, "include_initial", include_initial)
     place = _arguments.axis_or_only(function, axis, x)
     if _complex.is_complex(x):
         found = _complex.scanned(function, x, place)
@@ -162,8 +168,9 @@ def _cumulative(
         found = ops.cumsum(x, place)
     else:
         found = ops.cumprod(x, place)
-    if initial is None:
+    if not include_initial:
         return found
+    initial = 0 if function == "cumulative_sum" else 1
     shape = x.shape[:place] + (1,) + x.shape[place + 1 :]
     first = _core.full(shape, initial, dtype=x.dtype, device=x.device)
     return _manipulation.joined(function, (first, found), place)

@@ -24,7 +24,7 @@ def any(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
 def _tested(function: str, x: Tensor, axis: Axes, keepdims: bool) -> Tensor:
     x = _arguments.tensor_of_kind(function, "x", x, _kinds.ANY)
     axes = _arguments.axes(function, axis, x.ndim)
-    _arguments.flag(function, "keepdims", keepdims)
+    keepdims = _arguments.flag(function, "keepdims", keepdims)
     truth = _complex.cast(x, _core.bool)
     if not axes:
         return truth.copy() if truth is x else truth
@@ -49,7 +49,8 @@ def diff(
     for name, more in (("prepend", prepend), ("append", append)):
         if more is None:
             continue
-        more = _arguments.tensor("diff", name, more)
+        more = _arguments.tensor_of_kind("diff", name, more, _kinds.NUMERIC)
+        _arguments.on_one_device("diff", **{"x": x, name: more})
         rest = more.shape[:place] + more.shape[place + 1 :]
         if more.ndim != x.ndim or rest != x.shape[:place] + x.shape[place + 1 :]:
             raise InvalidArgumentError(
@@ -58,7 +59,7 @@ def diff(
             )
         parts.insert(0 if name == "prepend" else len(parts), more)
     found = _manipulation.joined("diff", tuple(parts), place) if len(parts) > 1 else x
-    for _ in range(times):
+    for _ in range(min(times, found.shape[place])):  # then nothing is left
         size = found.shape[place]
         behind = _views.part(found, place, min(size, 1), size)
         before = _views.part(found, place, 0, max(size - 1, 0))

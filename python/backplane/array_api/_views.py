@@ -8,6 +8,9 @@ from .. import _core
 from .._core import Tensor
 
 
+MAX_RANK = 16  # how many dimensions a tensor may have
+
+
 def view(x: Tensor, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Tensor:
     empty = 0 in shape
     made: Tensor = _core._view(x, tuple(shape), tuple(strides), 0 if empty else offset)
@@ -128,6 +131,24 @@ def reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:
 
 def flat(x: Tensor) -> Tensor:
     return x if x.ndim == 1 else reshaped(x, (math.prod(x.shape),))
+
+
+def with_room(x: Tensor, axis: int) -> tuple[Tensor, int]:
+    """x, and the axis in it, with a dimension left for another axis: those before it, and those
+    behind it, are one where x has as many as may be."""
+    if x.ndim < MAX_RANK:
+        return x, axis
+    before, behind = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    return reshaped(x, (before, x.shape[axis], behind)), 1
+
+
+def line(x: Tensor) -> tuple[Tensor, int]:
+    """All the memory that x reaches, and where in it the first element of x is."""
+    if x.size == 0:
+        return view(x, (0,), (1,)), 0
+    ways = [(size - 1) * stride for size, stride in zip(x.shape, x.strides)]
+    first = -sum(way for way in ways if way < 0)
+    return view(x, (sum(map(abs, ways)) + 1,), (1,), -first), first
 
 
 def at_front(x: Tensor, axes: Sequence[int]) -> Tensor:

@@ -58,7 +58,7 @@ def _one(
 
 
 def _at_least_one(function: str, name: str, value: Any) -> int:
-    number = _arguments.integer(function, name, value)
+    number = _arguments.count(function, name, value)
     if number < 1:
         raise InvalidArgumentError(
             f"{function}: argument '{name}': expected 1 or more, found {number}"
@@ -85,9 +85,11 @@ def _several(
     _arguments.choice(function, "norm", norm, _NORMS)
     if s is not None and axes is None:
         raise InvalidArgumentError(f"{function}: argument 'axes': needed beside 's', found None")
-    places = _arguments.axes(function, None if axes is None else tuple(axes), x.ndim, "axes")
-    sizes = None if s is None else _sizes(function, tuple(s), x, places)
+    places = _arguments.axes(function, axes, x.ndim, "axes")
+    sizes = None if s is None else _sizes(function, s, x, places)
     _need_elements(function, x, places)
+    if not places and name in ("rfftn", "irfftn"):
+        raise InvalidArgumentError(f"{function}: argument 'axes': expected at least one axis")
     if places:
         lengths = [x.shape[place] for place in places] if sizes is None else list(sizes)
         if sizes is None:
@@ -103,15 +105,16 @@ def _several(
 
 
 def _sizes(
-    function: str, s: tuple[int, ...], x: Tensor, places: tuple[int, ...]
+    function: str, s: Sequence[int], x: Tensor, places: tuple[int, ...]
 ) -> tuple[int, ...]:
-    if len(s) != len(places):
+    given = _arguments.integers(function, "s", s)
+    if len(given) != len(places):
         raise InvalidArgumentError(
-            f"{function}: argument 's': expected {len(places)} sizes, found {len(s)}"
+            f"{function}: argument 's': expected {len(places)} sizes, found {len(given)}"
         )
     return tuple(
         x.shape[place] if size == -1 else _at_least_one(function, "s", size)
-        for size, place in zip(s, places)
+        for size, place in zip(given, places)
     )
 
 
@@ -202,13 +205,13 @@ def fftfreq(
     device: Device | str | None = None,
 ) -> Tensor:
     """The frequencies of the elements of fft: 0, 1, ..., then the negative ones, over n d."""
-    size = _at_least_one("fft.fftfreq", "n", n)
+    size, step, where = _spacing("fft.fftfreq", n, d, device)
     wanted = _float_dtype("fft.fftfreq", dtype)
     positive = (size - 1) // 2 + 1
     numbers = _manipulation.joined(
-        "fft.fftfreq", (_range(0, positive, device), _range(-(size // 2), 0, device)), 0
+        "fft.fftfreq", (_range(0, positive, where), _range(-(size // 2), 0, where)), 0
     )
-    return (numbers / (size * d)).astype(wanted, copy=False)
+    return (numbers / (size * step)).astype(wanted, copy=False)
 
 
 def rfftfreq(
@@ -220,9 +223,17 @@ def rfftfreq(
     device: Device | str | None = None,
 ) -> Tensor:
     """The frequencies of the elements of rfft: 0, 1, ..., n / 2, over n d."""
-    size = _at_least_one("fft.rfftfreq", "n", n)
+    size, step, where = _spacing("fft.rfftfreq", n, d, device)
     wanted = _float_dtype("fft.rfftfreq", dtype)
-    return (_range(0, size // 2 + 1, device) / (size * d)).astype(wanted, copy=False)
+    return (_range(0, size // 2 + 1, where) / (size * step)).astype(wanted, copy=False)
+
+
+def _spacing(
+    function: str, n: Any, d: Any, device: Device | str | None
+) -> tuple[int, float, Device | None]:
+    """The arguments of fftfreq."""
+    step = float(_arguments.number(function, "d", d))
+    return _at_least_one(function, "n", n), step, _arguments.device(function, device)
 
 
 def _float_dtype(function: str, dtype: DtypeLike | None) -> Dtype:
@@ -251,5 +262,4 @@ def _shifted(
     function: str, x: Tensor, axes: int | Sequence[int] | None
 ) -> tuple[Tensor, tuple[int, ...]]:
     x = _arguments.tensor_of_kind(function, "x", x, _kinds.FLOATING)
-    given = axes if axes is None or isinstance(axes, int) else tuple(axes)
-    return x, _arguments.axes(function, given, x.ndim, "axes")
+    return x, _arguments.axes(function, axes, x.ndim, "axes")

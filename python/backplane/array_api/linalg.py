@@ -112,8 +112,9 @@ def _square(function: str, x: Tensor, kind: _kinds.Kind = _LAPACK, name: str = "
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     """L with x = L L^H, or with upper U with x = U^H U, of positive definite matrices."""
     x = _square("linalg.cholesky", x)
+    is_upper = _arguments.flag("linalg.cholesky", "upper", upper)
     found: Tensor = _host.compute(
-        "linalg.cholesky", lambda np, a: np.linalg.cholesky(a, upper=upper), x
+        "linalg.cholesky", lambda np, a: np.linalg.cholesky(a, upper=is_upper), x
     )
     return found
 
@@ -157,8 +158,11 @@ def _as_complex(x: Tensor) -> Tensor:
 
 def inv(x: Tensor, /) -> Tensor:
     """The inverse. A singular matrix is an error."""
-    x = _square("linalg.inv", x)
-    found: Tensor = _host.compute("linalg.inv", lambda np, a: np.linalg.inv(a), x)
+    return _inverse("linalg.inv", _square("linalg.inv", x))
+
+
+def _inverse(function: str, x: Tensor) -> Tensor:
+    found: Tensor = _host.compute(function, lambda np, a: np.linalg.inv(a), x)
     return found
 
 
@@ -170,6 +174,12 @@ def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
         return _core.zeros(shape, dtype=x.dtype, device=x.device)
     limit = _tolerance("linalg.pinv", x, rtol)
     if isinstance(limit, Tensor):
+        stack = x.shape[:-2]
+        if _arguments.broadcast("linalg.pinv", "rtol", stack, limit.shape) != stack:
+            raise InvalidArgumentError(
+                f"linalg.pinv: argument 'rtol': expected one for each matrix, {stack}, "
+                f"found the shape {limit.shape}"
+            )
         found: Tensor = _host.compute(
             "linalg.pinv", lambda np, a, r: np.linalg.pinv(a, rtol=r), x, limit
         )
@@ -182,13 +192,9 @@ def _tolerance(function: str, x: Tensor, rtol: Any) -> float | Tensor:
     if rtol is None:
         return max(x.shape[-2:]) * finfo(x.dtype).eps
     if isinstance(rtol, Tensor):
+        _arguments.on_one_device(function, x=x, rtol=rtol)
         return _arguments.tensor_of_kind(function, "rtol", rtol, _kinds.REAL_FLOATING)
-    if not isinstance(rtol, (int, float)):
-        raise TypeError(
-            f"{function}: argument 'rtol': expected a number or a Tensor, "
-            f"found {type(rtol).__name__}"
-        )
-    return float(rtol)
+    return float(_arguments.number(function, "rtol", rtol))
 
 
 def matrix_rank(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
@@ -197,7 +203,7 @@ def matrix_rank(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
     limit = _tolerance("linalg.matrix_rank", x, rtol)
     if 0 in x.shape[-2:]:
         return _core.zeros(x.shape[:-2], dtype=_core.int64, device=x.device)
-    values = svdvals(x)
+    values = _singular_values("linalg.matrix_rank", x)
     largest = _statistical.max(values, axis=-1, keepdims=True)
     if isinstance(limit, Tensor):
         limit = _views.inserted(limit, [limit.ndim])
@@ -224,6 +230,7 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """x with x1 x = x2. A singular matrix is an error."""
     a = _square("linalg.solve", x1, name="x1")
     b = _arguments.tensor_of_kind("linalg.solve", "x2", x2, _LAPACK)
+    _arguments.on_one_device("linalg.solve", x1=a, x2=b)
     if b.ndim == 0 or b.shape[0 if b.ndim == 1 else -2] != a.shape[-1]:
         raise InvalidArgumentError(
             f"linalg.solve: argument 'x2': the shape {b.shape} beside {a.shape} of x1"
@@ -241,19 +248,21 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
     """U, the singular values S in descending order, and Vh, with x = U S Vh."""
     x = _matrices("linalg.svd", x, _LAPACK)
+    is_full = _arguments.flag("linalg.svd", "full_matrices", full_matrices)
     return SVDResult(
         *_host.compute(
-            "linalg.svd", lambda np, a: tuple(np.linalg.svd(a, full_matrices=full_matrices)), x
+            "linalg.svd", lambda np, a: tuple(np.linalg.svd(a, full_matrices=is_full)), x
         )
     )
 
 
 def svdvals(x: Tensor, /) -> Tensor:
     """The singular values in descending order."""
-    x = _matrices("linalg.svdvals", x, _LAPACK)
-    found: Tensor = _host.compute(
-        "linalg.svdvals", lambda np, a: np.linalg.svd(a, compute_uv=False), x
-    )
+    return _singular_values("linalg.svdvals", _matrices("linalg.svdvals", x, _LAPACK))
+
+
+def _singular_values(function: str, x: Tensor) -> Tensor:
+    found: Tensor = _host.compute(function, lambda np, a: np.linalg.svd(a, compute_uv=False), x)
     return found
 
 
@@ -264,20 +273,14 @@ def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The cross product of vectors of 3 elements along an axis, counted from the end."""
     for name, x in (("x1", x1), ("x2", x2)):
         _arguments.tensor_of_kind("linalg.cross", name, x, _kinds.NUMERIC)
-    smaller = min(x1.ndim, x2.ndim)
-    if smaller == 0:
-        raise InvalidArgumentError("linalg.cross: expected at least one dimension of x1 and x2")
-    place = _arguments.integer("linalg.cross", "axis", axis)
-    if not -smaller <= place < 0:
-        raise _arguments.AxisError(
-            f"linalg.cross: argument 'axis': expected -{smaller} to -1, found {axis}"
-        )
+    place = _arguments.axis_from_end("linalg.cross", axis, x1, x2)
     for name, x in (("x1", x1), ("x2", x2)):
         if x.shape[place] != 3:
             raise InvalidArgumentError(
                 f"linalg.cross: argument '{name}': expected 3 elements along axis {axis}, "
                 f"found {x.shape[place]}"
             )
+    x1, x2 = _elementwise.operands("linalg.cross", x1, x2, _kinds.NUMERIC)
     a = [_views.taken(x1, x1.ndim + place, i) for i in range(3)]
     b = [_views.taken(x2, x2.ndim + place, i) for i in range(3)]
     parts = [
@@ -296,8 +299,8 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
 def trace(x: Tensor, /, *, offset: int = 0, dtype: DtypeLike | None = None) -> Tensor:
     """The sum of a diagonal."""
     x = _matrices("linalg.trace", x, _kinds.NUMERIC)
-    wanted = None if dtype is None else _arguments.dtype("linalg.trace", dtype)
-    return _statistical.sum(diagonal(x, offset=offset), axis=-1, dtype=wanted)
+    place = _arguments.integer("linalg.trace", "offset", offset)
+    return _statistical.added("linalg.trace", _views.diagonal(x, place), dtype)
 
 
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
@@ -309,7 +312,9 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
                 f"linalg.outer: argument '{name}': expected one dimension, "
                 f"found the shape {x.shape}"
             )
-    return _elementwise.multiply(_views.inserted(x1, [1]), x2)
+    column = _views.inserted(x1, [1])
+    a, b = _elementwise.operands("linalg.outer", column, x2, _kinds.NUMERIC)
+    return _elementwise.multiply(a, b)
 
 
 def matrix_power(x: Tensor, n: int, /) -> Tensor:
@@ -322,7 +327,7 @@ def matrix_power(x: Tensor, n: int, /) -> Tensor:
         if diagonals.size:
             diagonals[...] = 1
         return identity
-    factor = inv(x) if power < 0 else x
+    factor = _inverse("linalg.matrix_power", x) if power < 0 else x
     product: Tensor | None = None
     for bit in reversed(f"{abs(power):b}"):
         if bit == "1":
@@ -337,12 +342,15 @@ def matrix_norm(
 ) -> Tensor:
     """The norm of matrices: 'fro', 'nuc', 1, -1, 2, -2, inf or -inf."""
     x = _matrices("linalg.matrix_norm", x, _LAPACK)
+    keepdims = _arguments.flag("linalg.matrix_norm", "keepdims", keepdims)
+    if ord is not None and not isinstance(ord, str):
+        ord = _arguments.number("linalg.matrix_norm", "ord", ord)
     if ord is None or ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord in ("nuc", 2, -2):
-        found = _of_singular_values(svdvals(x), ord)
+        found = _of_singular_values(_singular_values("linalg.matrix_norm", x), ord)
         return _views.inserted(found, [x.ndim - 2, x.ndim - 1]) if keepdims else found
-    if ord not in (1, -1, math.inf, -math.inf):
+    if not isinstance(ord, (int, float)) or ord not in (1, -1, math.inf, -math.inf):
         raise InvalidArgumentError(
             "linalg.matrix_norm: argument 'ord': expected 'fro', 'nuc', 1, -1, 2, -2, inf or "
             f"-inf, found {ord!r}"
@@ -373,10 +381,8 @@ def vector_norm(
     """The norm of vectors along axes; of order 2 the square root of the sum of squares."""
     x = _arguments.tensor_of_kind("linalg.vector_norm", "x", x, _kinds.FLOATING)
     axes = _arguments.axes("linalg.vector_norm", axis, x.ndim)
-    if not isinstance(ord, (int, float)):
-        raise TypeError(
-            f"linalg.vector_norm: argument 'ord': expected a number, found {type(ord).__name__}"
-        )
+    keepdims = _arguments.flag("linalg.vector_norm", "keepdims", keepdims)
+    ord = _arguments.number("linalg.vector_norm", "ord", ord)
     sizes = _elementwise.abs(x)
     if ord == math.inf:
         return _largest(sizes, axis=axes, keepdims=keepdims)

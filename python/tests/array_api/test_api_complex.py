@@ -4,6 +4,7 @@
 import cmath
 import math
 import operator
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -227,6 +228,98 @@ def test_nan_is_no_zero_to_divide_by(device):
         assert np.isnan(found.numpy().real).all() and np.isnan(found.numpy().imag).all()
     zero = bp.asarray([0j], device=device)
     assert math.isinf(xp.divide(bp.asarray([1 + 1j], device=device), zero).numpy()[0].real)
+
+
+def _products(x):
+    """Of exact fractions, of which every float is one."""
+    found, parts = [], (Fraction(1), Fraction(0))
+    for z in x.tolist():
+        a, b = Fraction(z.real), Fraction(z.imag)
+        parts = parts[0] * a - parts[1] * b, parts[0] * b + parts[1] * a
+        found.append(parts)
+    return found
+
+
+def _near(found, parts, eps, step=0):
+    """Within eps of the size of the product, or a step of the smallest numbers."""
+    error = max(abs(Fraction(found.real) - parts[0]), abs(Fraction(found.imag) - parts[1]))
+    return error <= Fraction(float(eps)) * max(map(abs, parts)) + Fraction(float(step))
+
+
+@pytest.mark.parametrize("dtype", support.COMPLEX_FLOATING)
+@pytest.mark.parametrize("order", ["up and down", "all up first", "all down first", "mixed"])
+def test_products_of_large_and_small_numbers(device, dtype, order):
+    """Parts of the product are beyond the range, the product is not."""
+    info = np.finfo(dtype)
+    sizes = np.tile([info.max / 8, info.tiny * 8], 40).astype(info.dtype)
+    if order != "up and down":
+        sizes.sort()
+    if order == "all up first":
+        sizes = sizes[::-1]
+    turns = np.exp(1j * np.random.default_rng(3).uniform(-3, 3, sizes.size)) * 1.25
+    x = (sizes * turns).astype(dtype)
+    if order == "mixed":
+        x = np.random.default_rng(5).permutation(x)
+    expected, limit = _products(x), info.eps * x.size
+    tensor = on(device, x)
+    assert _near(xp.prod(tensor).item(), expected[-1], limit)
+    for found in xp.prod(xp.stack([tensor, tensor[::-1]]), axis=1).tolist():
+        assert _near(found, expected[-1], limit)
+    inside = 0
+    for found, parts in zip(xp.cumulative_prod(tensor).tolist(), expected):
+        if max(map(abs, parts)) <= Fraction(float(info.max)):
+            inside += 1
+            assert _near(found, parts, limit, info.smallest_subnormal)
+        else:
+            assert not (math.isfinite(found.real) and math.isfinite(found.imag))
+    assert inside > 0
+
+
+def test_products_of_what_is_no_number(device):
+    for numbers in ([INF, 1, 2], [1, NAN], [0, 5, 1e-30], [complex(0, INF), 1j]):
+        x = np.asarray(numbers, "complex64")
+        found = xp.prod(on(device, x)).item()
+        with np.errstate(invalid="ignore"):
+            expected = np.prod(x)
+        assert found == expected if np.isfinite(expected) else not np.isfinite(found)
+    nothing = xp.zeros((0, 3), dtype="complex64", device=device)
+    assert xp.prod(nothing, axis=0).tolist() == [1, 1, 1] and xp.prod(nothing).item() == 1
+    assert xp.cumulative_prod(nothing, axis=0).shape == (0, 3)
+    one = bp.asarray([[3j]], device=device)
+    assert xp.prod(one, axis=1).tolist() == [3j] and xp.cumulative_prod(one, axis=1).item() == 3j
+
+
+@pytest.mark.parametrize("dtype", support.COMPLEX_FLOATING)
+def test_sums_are_as_good_as_those_of_reals(device, dtype):
+    part = np.finfo(dtype).dtype
+    a, b = (np.random.default_rng(i).random(2**18).astype(part) for i in (1, 2))
+    z = on(device, (a + 1j * b).astype(dtype))
+    x, y = on(device, a), on(device, b)
+    for function in (xp.sum, xp.mean):
+        found = function(z).item()
+        assert found == complex(function(x).item(), function(y).item())
+        exact = complex(math.fsum(a), math.fsum(b)) / (a.size if function is xp.mean else 1)
+        assert abs(found - exact) <= math.sqrt(a.size) * np.finfo(part).eps * abs(exact)
+    found, size = xp.cumulative_sum(z).numpy(), np.abs(np.cumsum(a) + 1j * np.cumsum(b))
+    exact = np.cumsum(a.astype("longdouble")) + 1j * np.cumsum(b.astype("longdouble"))
+    assert np.all(np.abs(found - exact) <= np.sqrt(a.size) * np.finfo(part).eps * size)
+
+
+@pytest.mark.parametrize("dtype", support.COMPLEX_FLOATING)
+def test_roots_of_the_smallest_and_the_largest_numbers(device, dtype):
+    info = np.finfo(dtype)
+    tiny, large = float(info.smallest_subnormal), float(info.max)
+    parts = (0.0, tiny, 3 * tiny, float(info.tiny), 1.0, large / 2, large)
+    x = np.asarray([complex(a, b * s) for a in parts for b in parts for s in (1, -1)], dtype)
+    x = np.append(x, -x.conj())
+    found = xp.sqrt(on(device, x)).numpy()
+    for z, root in zip(x.tolist(), found.tolist()):
+        # cmath computes in float64, which has no room beside its own limits.
+        scale = 2.0**-200 if max(abs(z.real), abs(z.imag)) > 1 else 2.0**200
+        wanted = cmath.sqrt(complex(z.real * scale, z.imag * scale)) / math.sqrt(scale)
+        for one, other in ((root.real, wanted.real), (root.imag, wanted.imag)):
+            assert abs(one - other) <= 4 * info.eps * abs(other) + tiny, (z, root, wanted)
+            assert math.copysign(1, one) == math.copysign(1, other)
 
 
 @given(data=st.data())

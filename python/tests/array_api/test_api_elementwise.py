@@ -232,11 +232,11 @@ def test_python_numbers_that_do_not_fit(dtype, number):
 
 def test_bad_operands(device):
     x = bp.ones(2, device=device)
-    with pytest.raises(TypeError, match="add: expected tensors, .* found str"):
+    with pytest.raises(TypeError, match="add: argument 'x2': expected .*, found str"):
         xp.add(x, "a")
     with pytest.raises(TypeError, match="add: expected at least one tensor or dtype"):
         xp.add(1, 2)
-    with pytest.raises(TypeError, match="add: argument 'x2': expected a Tensor, found Dtype"):
+    with pytest.raises(TypeError, match="add: argument 'x2': expected .*, found Dtype"):
         xp.add(x, bp.float32)
     with pytest.raises(TypeError, match="sin: argument 'x': expected a Tensor, found float"):
         xp.sin(1.0)
@@ -257,7 +257,7 @@ def test_bad_operands(device):
 
 
 def test_two_devices_are_named():
-    with pytest.raises(ValueError, match="npu:0, expected cpu:0"):
+    with pytest.raises(ValueError, match="add: argument 'x1' is on cpu:0, argument 'x2' on npu:0"):
         xp.add(bp.ones(2, device="cpu:0"), bp.ones(2, device="npu:0"))
 
 
@@ -270,7 +270,7 @@ def test_numpy_scalars_stand_for_their_numbers(device):
         assert xp.result_type(x, number) is xp.float32
         assert xp.searchsorted(x, number).item() == 1
     assert xp.isin(x, np.float32(2)).tolist() == [False, True]
-    with pytest.raises(TypeError, match="multiply: expected tensors, .* found ndarray"):
+    with pytest.raises(TypeError, match="multiply: argument 'x2': expected .*, found ndarray"):
         xp.multiply(x, np.ones(2))
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Set functions. Values come in ascending order, NaNs, each of them distinct, at the end."""
 
+import functools
 from typing import Any, NamedTuple
 
 from .. import _core, ops
@@ -43,7 +44,11 @@ class _Runs:
         self.order = order_of(flat)
         self.ordered = _indexing.gather(flat, self.order, 0)
         self.begins = self._first_of_runs()
-        self.starts = ops.non_zero(self.begins)  # [1, count]
+
+    @functools.cached_property
+    def starts(self) -> Tensor:
+        """The positions where they begin, how many of which there are only the values say."""
+        return _views.taken(ops.non_zero(self.begins), 0, 0)
 
     def _first_of_runs(self) -> Tensor:
         x = self.ordered
@@ -58,11 +63,11 @@ class _Runs:
         return ops.concat([first, differs], 0)
 
     def values(self) -> Tensor:
-        return _indexing.gather(self.ordered, _views.taken(self.starts, 0, 0), 0)
+        return _indexing.gather(self.ordered, self.starts, 0)
 
     def indices(self) -> Tensor:
         """The order is stable: the first of a run is the first of all that are equal."""
-        return ops.gather(self.order, _views.taken(self.starts, 0, 0))
+        return ops.gather(self.order, self.starts)
 
     def inverse(self) -> Tensor:
         if self.order.size == 0:
@@ -73,7 +78,7 @@ class _Runs:
         return _views.reshaped(found, self.shape)
 
     def counts(self) -> Tensor:
-        starts = _views.taken(self.starts, 0, 0)
+        starts = self.starts
         if starts.size == 0:
             return starts
         end = _core.full((1,), self.order.size, dtype=_core.int64, device=starts.device)

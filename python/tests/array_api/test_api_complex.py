@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators and functions of complex tensors: values, branch cuts, products, large and small ones."""
+"""Operators and functions of complex tensors: values, branch cuts, products, limits."""
 
 import cmath
 import math

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which functions the devices compute themselves: native_npu.txt, native_xpu.txt; they only grow.
 
-Each call has small float32 tensors (integers and bools where a function wants those). Not in the
-lists are the functions of linalg that LAPACK computes on the host.
+Each function is called (calls.py) with tensors of every kind of dtype that it takes, and with more
+elements than any small table has. Not in the lists are the functions of linalg that LAPACK computes
+on the host.
 """
 
 import os
@@ -17,108 +18,22 @@ import backplane as bp
 import backplane.array_api as xp
 import standard
 import support
+from calls import WITHOUT_TENSORS, Calls, facts
 
 # How many functions the lists have. They only grow, and whoever makes one longer writes its new
 # length here: a name that is taken out of a file alone is missed.
 LISTED = {"npu:0": 154, "xpu:0": 154}
 
-# They answer no tensor.
-WITHOUT_TENSORS = {"__array_namespace_info__", "broadcast_shapes", "can_cast", "finfo", "iinfo"}
-WITHOUT_TENSORS |= {"isdtype", "result_type"}
 # What they answer is a view, or memory that nothing was written to.
 WITHOUT_LAUNCHES = set(
-    """broadcast_arrays broadcast_to empty empty_like expand_dims flip linalg.diagonal
-    linalg.matrix_transpose matrix_transpose meshgrid moveaxis permute_dims squeeze unstack
+    """broadcast_arrays broadcast_to empty empty_like expand_dims flip imag linalg.diagonal
+    linalg.matrix_transpose matrix_transpose meshgrid moveaxis permute_dims real squeeze unstack
     """.split()
 )
 # Values say what shape the result has: one read each.
 SHAPES_BY_VALUES = set(
     "nonzero repeat unique_all unique_counts unique_inverse unique_values".split()
 )
-
-OF_ONE = """abs ceil conj cos cosh exp expm1 floor isfinite isinf isnan log log10 log1p log2
-    negative positive real reciprocal round sign signbit sin sinh sqrt square tan tanh trunc asinh
-    atan acosh tril triu flip unstack argmax argmin count_nonzero nonzero unique_all unique_counts
-    unique_inverse unique_values sort argsort sum prod max min mean var std all any diff
-    matrix_transpose linalg.matrix_transpose linalg.diagonal linalg.trace linalg.vector_norm
-    linalg.matrix_norm linalg.matrix_rank linalg.pinv linalg.qr linalg.svd linalg.svdvals fft.fft
-    fft.fftn fft.fftshift fft.hfft fft.ifft fft.ifftn fft.ifftshift fft.ihfft fft.irfft fft.irfftn
-    fft.rfft fft.rfftn empty_like ones_like zeros_like""".split()
-OF_SQUARE = """linalg.cholesky linalg.det linalg.eig linalg.eigh linalg.eigvals linalg.eigvalsh
-    linalg.inv linalg.slogdet""".split()
-OF_UNIT = "acos asin atanh".split()
-OF_TWO = """add atan2 copysign divide equal floor_divide greater greater_equal hypot less less_equal
-    logaddexp maximum minimum multiply nextafter not_equal pow remainder subtract isin tensordot
-    vecdot linalg.tensordot linalg.vecdot meshgrid broadcast_arrays""".split()
-OF_INTEGERS = "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split()
-OF_BOOLS = "logical_and logical_or logical_xor".split()
-
-
-class Calls:
-    """name -> a call of the function, of tensors on one device."""
-
-    def __init__(self, device):
-        x = bp.asarray(np.arange(12, dtype="float32").reshape(3, 4) % 5 + 1, device=device)
-        whole = x.astype("int32")
-        truth = x > 2
-        row, square = x[0], x[:, :3]
-        places = bp.asarray([1, 0, 2], device=device)
-        self.calls = {
-            "arange": lambda: xp.arange(5, device=device),
-            "asarray": lambda: xp.asarray(x, copy=True),
-            "astype": lambda: xp.astype(x, xp.int32),
-            "bitwise_invert": lambda: xp.bitwise_invert(whole),
-            "broadcast_to": lambda: xp.broadcast_to(x, (2, 3, 4)),
-            "clip": lambda: xp.clip(x, 2, 3),
-            "concat": lambda: xp.concat([x, x]),
-            "cumulative_prod": lambda: xp.cumulative_prod(x, axis=0),
-            "cumulative_sum": lambda: xp.cumulative_sum(x, axis=0),
-            "empty": lambda: xp.empty(3, device=device),
-            "expand_dims": lambda: xp.expand_dims(x, 0),
-            "eye": lambda: xp.eye(3, device=device),
-            "from_dlpack": lambda: xp.from_dlpack(x, copy=True),
-            "full": lambda: xp.full(3, 2.0, device=device),
-            "full_like": lambda: xp.full_like(x, 2.0),
-            "imag": lambda: xp.imag(xp.astype(x, xp.complex64)),
-            "linspace": lambda: xp.linspace(0, 1, 5, device=device),
-            "logical_not": lambda: xp.logical_not(truth),
-            "matmul": lambda: xp.matmul(x, x.T),
-            "moveaxis": lambda: xp.moveaxis(x, 0, 1),
-            "ones": lambda: xp.ones(3, device=device),
-            "permute_dims": lambda: xp.permute_dims(x, (1, 0)),
-            "repeat": lambda: xp.repeat(x, places + 1, axis=0),
-            "reshape": lambda: xp.reshape(x.T, (12,)),
-            "roll": lambda: xp.roll(x, 1),
-            "searchsorted": lambda: xp.searchsorted(row, x),
-            "squeeze": lambda: xp.squeeze(x[None], 0),
-            "stack": lambda: xp.stack([x, x]),
-            "take": lambda: xp.take(x, places, axis=0),
-            "take_along_axis": lambda: xp.take_along_axis(x, places[:, None], axis=1),
-            "tile": lambda: xp.tile(x, (2, 2)),
-            "where": lambda: xp.where(truth, x, x),
-            "zeros": lambda: xp.zeros(3, device=device),
-            "linalg.cross": lambda: xp.linalg.cross(square, square),
-            "linalg.matmul": lambda: xp.linalg.matmul(x, x.T),
-            "linalg.matrix_power": lambda: xp.linalg.matrix_power(square, 3),
-            "linalg.outer": lambda: xp.linalg.outer(row, row),
-            "fft.fftfreq": lambda: xp.fft.fftfreq(5, device=device),
-            "fft.rfftfreq": lambda: xp.fft.rfftfreq(5, device=device),
-        }
-        self._add(OF_ONE, x)
-        positive = xp.eye(3, device=device) * 9 + xp.ones((3, 3), device=device)
-        self._add(OF_SQUARE, positive)
-        self._add(["linalg.solve"], positive, positive)
-        self._add(OF_UNIT, x / 8)
-        self._add(OF_TWO, row, row)
-        self._add(["tensordot", "linalg.tensordot"], x, x)
-        self._add(OF_INTEGERS, whole, whole)
-        self._add(OF_BOOLS, truth, truth)
-
-    def _add(self, names, *operands):
-        for name in names:
-            space, _, function = name.rpartition(".")
-            call = getattr(getattr(xp, space) if space else xp, function)
-            self.calls[name] = lambda call=call: call(*operands)
 
 
 def listed(device):
@@ -130,7 +45,8 @@ def listed(device):
 def test_every_function_is_called():
     names = {*standard.FUNCTIONS, *(f"linalg.{name}" for name in standard.LINALG)}
     names |= {f"fft.{name}" for name in standard.FFT}
-    assert set(Calls("cpu:0").calls) == names - WITHOUT_TENSORS
+    assert set(Calls(xp, "cpu:0").calls) == names - WITHOUT_TENSORS
+    assert set(facts(xp)) == WITHOUT_TENSORS
     for words in (WITHOUT_LAUNCHES, SHAPES_BY_VALUES):
         assert words <= names
 
@@ -144,6 +60,25 @@ def counts_of(device, call):
     return {key: count - before[key] for key, count in device.counters.items()}
 
 
+# dtype and shape of the calls.
+KINDS = {
+    "float32": ("float32", (3, 4)),
+    "int32": ("int32", (3, 4)),
+    "bool": ("bool", (3, 4)),
+    "complex64": ("complex64", (3, 4)),
+    "4,900 of float32": ("float32", (70, 70)),
+}
+
+
+def calls_on(device):
+    """name -> {kind: its call}."""
+    found = {}
+    for kind, (dtype, shape) in KINDS.items():
+        for name, call in Calls(xp, device, dtype, shape).calls.items():
+            found.setdefault(name, {})[kind] = call
+    return found
+
+
 def is_native(name, counts):
     """The device launched it, and neither the library nor NumPy computed it on the host."""
     reads = 1 if name in SHAPES_BY_VALUES else 0
@@ -151,12 +86,28 @@ def is_native(name, counts):
     return is_launched and counts["fallback_count"] == 0 and counts["copy_out_count"] <= reads
 
 
+def fallbacks(device, name, calls):
+    """{kind: what was counted} of those calls that the device did not compute itself; a dtype that
+    the function does not take is no call, but one it must take."""
+    found, taken = {}, 0
+    for kind, call in calls.items():
+        try:
+            counts = counts_of(device, call)
+        except TypeError:
+            continue
+        taken += 1
+        if not is_native(name, counts):
+            found[kind] = counts
+    assert taken > 0, name
+    return found
+
+
 def problems(device, calls, names):
     """What the list, of these names, says otherwise than the counters do."""
     path = f"native_{device.partition(':')[0]}.txt"
-    counts = {name: counts_of(bp.device(device), call) for name, call in calls.items()}
-    native = {name for name in calls if is_native(name, counts[name])}
-    found = [f"{name}: on {device} no longer: {counts.get(name)}" for name in {*names} - native]
+    left = {name: fallbacks(bp.device(device), name, kinds) for name, kinds in calls.items()}
+    native = {name for name in calls if not left[name]}
+    found = [f"{name}: on {device} no longer: {left.get(name)}" for name in {*names} - native]
     found += [f"{name}: add it to {path}, for {device} computes it" for name in native - {*names}]
     if list(names) != sorted(set(names)):
         found.append(f"{path}: not in order, or a name twice")
@@ -167,12 +118,12 @@ def problems(device, calls, names):
 def test_native_functions(device):
     """All of the list are native, and what has become native is in the list."""
     names = listed(device)
-    assert problems(device, Calls(device).calls, names) == []
+    assert problems(device, calls_on(device), names) == []
     assert len(names) == LISTED[device]
 
 
 def test_what_the_list_misses_is_seen(monkeypatch):
-    calls = Calls("npu:0").calls
+    calls = calls_on("npu:0")
     x = bp.ones((2, 3), device="npu:0")
     few = {name: calls[name] for name in ("add", "exp", "flip", "linalg.svd", "repeat")}
     names = ["add", "exp", "flip", "repeat"]
@@ -181,8 +132,10 @@ def test_what_the_list_misses_is_seen(monkeypatch):
         lambda: bp.asarray(np.exp(x.numpy()), device="npu:0"),  # by way of the host
         lambda: bp.asarray([1.0, 2.0], device="npu:0"),  # made on the host
     ):
-        [problem] = problems("npu:0", {**few, "exp": call}, names)
-        assert problem.startswith("exp: on npu:0 no longer: {")
+        for kind in KINDS:
+            with_it = {**few, "exp": {**few["exp"], kind: call}}
+            [problem] = problems("npu:0", with_it, names)
+            assert problem.startswith(f"exp: on npu:0 no longer: {{'{kind}': {{")
     assert problems("npu:0", few, names[1:]) == [
         "add: add it to native_npu.txt, for npu:0 computes it"
     ]

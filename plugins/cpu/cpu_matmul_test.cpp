@@ -212,8 +212,41 @@ TEST(CpuMatmul, WhatTheVectorKernelLeaves_HasAReason) {
               HasSubstr("gaps"));
   EXPECT_THAT(reason(random_f32({1, 8}, 1), random_f32({8, 12}, 2).stepped(1, 2), {}),
               HasSubstr("dense"));
-  EXPECT_THAT(reason(random_f32({1, 70'000}, 1), random_f32({70'000, 2}, 2), {}),
-              HasSubstr("65,536 terms"));
+}
+
+TEST(CpuMatmul, OneColumn_IsTakenAsARow) {
+  Device device;
+  for (const int64_t m : {5, 9, 70, 131}) {
+    const Tensor column = random_f32({33, 1}, 2);
+    EXPECT_EQ(expect_matmul(device, random_f32({m, 33}, 1), column, {}).kernel, kSkinny);
+    EXPECT_EQ(expect_matmul(device, random_f32({33, m}, 1).permuted({1, 0}), column, {}).kernel,
+              kSkinny);
+    EXPECT_EQ(expect_matmul(device, random_f32({m, 1, 33}, 1), column, {m}).kernel, kSkinny);
+  }
+}
+
+// One behind the other, such terms would be rounded the same way each time.
+TEST(CpuMatmul, ManyEqualTerms_AreSummedExactly) {
+  Device device("2");
+  const auto equal = [](const Sizes& s) { return make_random(BP_DTYPE_F32, s, 1, 0.7, 0.7); };
+  const auto check = [&](const Tensor& a, const Tensor& b, const std::string& kernel) {
+    const Tensor y = make_output(BP_DTYPE_F32, {a.sizes[0], b.sizes[1]});
+    EXPECT_EQ(run(device, {"matmul", {a, b}, y, nullptr, kernel, 0}).status, BP_OK) << kernel;
+    const double expected = static_cast<double>(b.sizes[0]) * 0.7f * double{0.7f};
+    for_each_index(y.sizes, [&](const Sizes& index) {
+      ASSERT_NEAR(y.at(index) / expected, 1, 3e-6) << kernel << b.sizes[0];
+    });
+  };
+  for (const int64_t k : {5'000, 65'000, 200'001}) {
+    for (const Tensor& b : {equal({k, 3}), equal({3, k}).permuted({1, 0})}) {
+      check(equal({1, k}), b, kSkinny);
+      check(equal({3, k}), b, kSkinny);
+      check(equal({1, 2 * k}).stepped(1, 2), b, kLoop);
+    }
+    check(equal({7, k}), equal({k, 1}), kSkinny);
+    check(equal({k, 7}).permuted({1, 0}), equal({k, 1}), kSkinny);
+  }
+  check(equal({3, 5'000}), equal({5'000, 1'500}), kSkinny);
 }
 
 // Weights given, packed by the kernel of f32, and widened for one that packs none: a few rows.
@@ -446,15 +479,17 @@ GemmCase gemm_case(uint32_t dtype, int64_t m, int64_t n, int64_t k, bool trans_a
 TEST(CpuGemm, FewRows_GoToTheVectorKernel) {
   Device device;
   for (const bool trans_b : {false, true}) {
-    GemmCase g = gemm_case(BP_DTYPE_F32, 3, 45, 33, false, trans_b);
-    EXPECT_EQ(expect_gemm(device, g).kernel, "gemm_f32_skinny");
-    for (const Sizes& sizes : std::vector<Sizes>{{}, {45}, {3, 1}, {3, 45}}) {
-      g.c = random_f32(sizes, 93);
+    for (const auto& [m, n] : {std::pair<int64_t, int64_t>{3, 45}, {45, 1}}) {
+      GemmCase g = gemm_case(BP_DTYPE_F32, m, n, 33, false, trans_b);
+      EXPECT_EQ(expect_gemm(device, g).kernel, "gemm_f32_skinny");
+      for (const Sizes& sizes : std::vector<Sizes>{{}, {n}, {m, 1}, {m, n}}) {
+        g.c = random_f32(sizes, 93);
+        EXPECT_EQ(expect_gemm(device, g).kernel, "gemm_f32_skinny");
+      }
+      g.attrs.alpha = 0.5;
+      g.attrs.beta = -1.5;
       EXPECT_EQ(expect_gemm(device, g).kernel, "gemm_f32_skinny");
     }
-    g.attrs.alpha = 0.5;
-    g.attrs.beta = -1.5;
-    EXPECT_EQ(expect_gemm(device, g).kernel, "gemm_f32_skinny");
   }
 }
 

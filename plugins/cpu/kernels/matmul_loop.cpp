@@ -15,6 +15,9 @@ namespace {
 
 // Columns of y that are worked on together.
 constexpr int64_t kTile = 64;
+// Terms that are summed one behind the other. More are summed half by half, so that the error grows
+// with the logarithm of their number.
+constexpr int64_t kTermsInARow = 256;
 
 struct MatmulPlan : bp_kernel_plan {
   explicit MatmulPlan(const MatmulShape& plan_shape)
@@ -40,10 +43,11 @@ struct MatmulLoop {
 
   static W wide(const T& element) { return static_cast<W>(load(element)); }
 
-  // sums[j] = the product of a row of a and column j of b.
-  static void outer_products(const MatmulShape& s, const T* a, const T* b, int64_t count, W* sums) {
+  // sums[j] = the product of `terms` elements of a row of a and of column j of b.
+  static void outer_products(const MatmulShape& s, const T* a, const T* b, int64_t terms,
+                             int64_t count, W* sums) {
     std::fill_n(sums, count, W{0});
-    for (int64_t k = 0; k < s.k; ++k) {
+    for (int64_t k = 0; k < terms; ++k) {
       const W factor = wide(a[k * s.a_col]);
       const T* const row = b + k * s.b_row;
       if (s.b_col == 1) {
@@ -55,21 +59,38 @@ struct MatmulLoop {
   }
 
   // The same where columns of b are contiguous. Eight chains, since one would wait for itself.
-  static void dot_products(const MatmulShape& s, const T* a, const T* b, int64_t count, W* sums) {
+  static void dot_products(const MatmulShape& s, const T* a, const T* b, int64_t terms,
+                           int64_t count, W* sums) {
     for (int64_t j = 0; j < count; ++j) {
       const T* const column = b + j * s.b_col;
       W chains[8] = {};
       int64_t k = 0;
-      for (; k + 8 <= s.k; k += 8) {
+      for (; k + 8 <= terms; k += 8) {
         for (int64_t c = 0; c < 8; ++c) {
           chains[c] += wide(a[(k + c) * s.a_col]) * wide(column[k + c]);
         }
       }
-      for (int64_t c = 0; k < s.k; ++k, ++c) {
+      for (int64_t c = 0; k < terms; ++k, ++c) {
         chains[c] += wide(a[k * s.a_col]) * wide(column[k]);
       }
       sums[j] = ((chains[0] + chains[4]) + (chains[1] + chains[5])) +
                 ((chains[2] + chains[6]) + (chains[3] + chains[7]));
+    }
+  }
+
+  // ... whichever way columns of b lie.
+  static void products(const MatmulShape& s, const T* a, const T* b, int64_t terms, int64_t count,
+                       W* sums) {
+    if (std::is_floating_point_v<W> && terms > kTermsInARow) {
+      const int64_t half = terms / 2;
+      W rest[kTile];
+      products(s, a, b, half, count, sums);
+      products(s, a + half * s.a_col, b + half * s.b_row, terms - half, count, rest);
+      for (int64_t j = 0; j < count; ++j) sums[j] += rest[j];
+    } else if (s.b_row == 1 && s.b_col != 1) {
+      dot_products(s, a, b, terms, count, sums);
+    } else {
+      outer_products(s, a, b, terms, count, sums);
     }
   }
 
@@ -97,12 +118,7 @@ struct MatmulLoop {
     W sums[kTile];
     for (int64_t j = 0; j < s.n; j += kTile) {
       const int64_t count = std::min(kTile, s.n - j);
-      const T* const columns = b + j * s.b_col;
-      if (s.b_row == 1 && s.b_col != 1) {
-        dot_products(s, a, columns, count, sums);
-      } else {
-        outer_products(s, a, columns, count, sums);
-      }
+      products(s, a, b + j * s.b_col, s.k, count, sums);
       finish(e, e.has_c ? c + j * e.c_col : nullptr, count, sums);
       for (int64_t i = 0; i < count; ++i) y[j + i] = store<T>(static_cast<Compute<T>>(sums[i]));
     }

@@ -17,6 +17,13 @@ namespace {
 // Below this many multiply-adds a library call, which allocates several times, costs more than the
 // product itself.
 constexpr double kSmallProduct = 2048;
+// Of one row or one column that has gaps, oneDNN adds all terms one behind the other.
+constexpr int64_t kMostTermsWithGaps = 4096;
+
+bool has_gaps(const MatmulShape& shape) {
+  return (std::min(shape.m, shape.n) == 1 && shape.a_col != 1) ||
+         (shape.n == 1 && shape.b_row != 1);
+}
 
 struct ProductPlan : DnnlPlan {
   int64_t m = 0;
@@ -143,6 +150,9 @@ std::unique_ptr<ProductPlan> make_product_plan(bp_device* device, const bp_kerne
   if (shape.is_empty()) throw Refusal{"empty tensors need no library"};
   if (shape.multiply_add_count() < kSmallProduct) {
     throw Refusal{"too small to pay for a library call"};
+  }
+  if (shape.k > kMostTermsWithGaps && has_gaps(shape)) {
+    throw Refusal{"oneDNN's sums of as many terms with gaps are far from exact"};
   }
   const bool is_plain = epilogue.has_c && epilogue.alpha == 1.0 && epilogue.beta == 1.0;
   ProductEpilogue inside{

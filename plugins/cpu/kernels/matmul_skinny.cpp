@@ -49,7 +49,8 @@ struct Step {
 };
 
 // y[j] += the sum of a[i] * b[i * b_row + j] over eight rows, for the columns from `begin` on that
-// whole vectors hold; returns where it stopped.
+// whole vectors hold; returns where it stopped. The eight are summed apart, so that y is rounded an
+// eighth as often.
 template <class D>
 size_t add_eight_rows(D d, const Step& step, size_t begin, size_t n, float* y) {
   const size_t lanes = hn::Lanes(d);
@@ -69,8 +70,7 @@ size_t add_eight_rows(D d, const Step& step, size_t begin, size_t n, float* y) {
       row += step.b_row;
       return hn::LoadU(d, at);
     };
-    auto sum = step.is_first ? hn::Zero(d) : hn::LoadU(d, y + j);
-    sum = hn::MulAdd(a0, next(), sum);
+    auto sum = hn::MulAdd(a0, next(), hn::Zero(d));
     sum = hn::MulAdd(a1, next(), sum);
     sum = hn::MulAdd(a2, next(), sum);
     sum = hn::MulAdd(a3, next(), sum);
@@ -78,6 +78,7 @@ size_t add_eight_rows(D d, const Step& step, size_t begin, size_t n, float* y) {
     sum = hn::MulAdd(a5, next(), sum);
     sum = hn::MulAdd(a6, next(), sum);
     sum = hn::MulAdd(a7, next(), sum);
+    if (!step.is_first) sum = hn::Add(sum, hn::LoadU(d, y + j));
     hn::StoreU(sum, d, y + j);
   }
   return j;
@@ -115,15 +116,13 @@ FourRows four_rows(const RowsOf<const float>& a, int64_t m, const RowsOf<float>&
 size_t add_eight_rows_to_four(const FourRows& rows, const Step& step, size_t n) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  const auto start = [&](int row, size_t j) {
-    return step.is_first ? hn::Zero(d) : hn::LoadU(d, rows.y[row] + j);
+  const auto with_y = [&](hn::Vec<decltype(d)> sum, int row, size_t j) {
+    return step.is_first ? sum : hn::Add(sum, hn::LoadU(d, rows.y[row] + j));
   };
   size_t j = 0;
   for (; j + 2 * lanes <= n; j += 2 * lanes) {
-    auto sum0 = start(0, j), next0 = start(0, j + lanes);
-    auto sum1 = start(1, j), next1 = start(1, j + lanes);
-    auto sum2 = start(2, j), next2 = start(2, j + lanes);
-    auto sum3 = start(3, j), next3 = start(3, j + lanes);
+    auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+    auto next0 = sum0, next1 = sum0, next2 = sum0, next3 = sum0;
     const float* b = step.b + j;
     for (size_t l = 0; l < kRows; ++l, b += step.b_row) {
       hwy::Prefetch(b + kRows * step.b_row);
@@ -142,6 +141,15 @@ size_t add_eight_rows_to_four(const FourRows& rows, const Step& step, size_t n) 
       sum3 = hn::MulAdd(factor3, values, sum3);
       next3 = hn::MulAdd(factor3, next, next3);
     }
+    // All of y is read before any is written, since a row that repeats is written again.
+    sum0 = with_y(sum0, 0, j);
+    next0 = with_y(next0, 0, j + lanes);
+    sum1 = with_y(sum1, 1, j);
+    next1 = with_y(next1, 1, j + lanes);
+    sum2 = with_y(sum2, 2, j);
+    next2 = with_y(next2, 2, j + lanes);
+    sum3 = with_y(sum3, 3, j);
+    next3 = with_y(next3, 3, j + lanes);
     hn::StoreU(sum0, d, rows.y[0] + j);
     hn::StoreU(next0, d, rows.y[0] + j + lanes);
     hn::StoreU(sum1, d, rows.y[1] + j);
@@ -310,49 +318,80 @@ HWY_EXPORT(sum_rows);
 HWY_EXPORT(sum_columns);
 
 constexpr int64_t kMostRows = 4;
-// Sums of more terms, one after another, would be far from exact.
-constexpr int64_t kMostSummed = 1 << 16;
+// Threads share the columns in multiples of this: some vectors of any width.
+constexpr int64_t kColumns = 64;
+// Elements of y that stay in the first-level cache while the rows of the weights pass by.
+constexpr int64_t kBlock = 4096;
+// Terms that are summed in f32. Vectors and groups of eight rows keep each of these sums short;
+// where there are more terms, such sums are added in f64, so that the error does not grow.
+constexpr int64_t kTermsInARow = 2048;
+// Terms of a run, of which each is a task of its own where the columns are too few to share out.
+constexpr int64_t kRun = 1 << 16;
+
 struct SkinnyPlan : bp_kernel_plan {
   MatmulShape shape;
   Epilogue epilogue;
   Activation activation;
+  uint32_t left = 0;  // the input whose rows are few
+
+  int64_t run_count() const { return shape.n <= kColumns ? (shape.k - 1) / kRun + 1 : 1; }
+  int64_t y_elements() const { return shape.m * shape.n; }
 };
 
 void refuse_unfit(const MatmulShape& s) {
   if (s.is_empty()) throw Refusal{"empty tensors need no vectors"};
   if (s.batches.count != 1) throw Refusal{"takes one product, not batches"};
   if (s.m > kMostRows) throw Refusal{"takes up to 4 rows"};
-  if (s.k > kMostSummed) throw Refusal{"takes sums of up to 65,536 terms"};
   if (s.a_col != 1 && s.k != 1) throw Refusal{"takes rows of the first operand without gaps"};
   const bool by_rows = s.b_col == 1 && s.b_row >= 0;
   const bool by_columns = s.b_row == 1 && s.b_col >= 0;
   if (!by_rows && !by_columns) throw Refusal{"takes matrices with dense rows or columns"};
 }
 
-std::unique_ptr<SkinnyPlan> make_matmul_plan(bp_device* device, const bp_kernel_query& query,
-                                             bp_plan_info*) {
-  const auto attrs = read_attributes(query.attributes, bp_attrs_matmul_defaults());
+// One column of many rows is one row of many columns, with the operands the other way round.
+void transpose_column(SkinnyPlan* plan) {
+  MatmulShape& s = plan->shape;
+  if (s.n != 1 || s.m <= kMostRows) return;
+  plan->left = 1;
+  std::swap(s.m, s.n);
+  const MatmulShape given = s;
+  s.a_row = given.b_col;
+  s.a_col = given.b_row;
+  s.b_row = given.a_col;
+  s.b_col = given.a_row;
+  std::swap(plan->epilogue.c_row, plan->epilogue.c_col);
+}
+
+std::unique_ptr<SkinnyPlan> make_plan(const MatmulShape& shape, const Epilogue& epilogue,
+                                      const Activation& activation, bp_plan_info* info) {
   auto plan = std::make_unique<SkinnyPlan>();
-  plan->shape = make_matmul_shape(query);
+  plan->shape = shape;
+  plan->epilogue = epilogue;
+  plan->activation = activation;
+  transpose_column(plan.get());
   refuse_unfit(plan->shape);
-  plan->epilogue = make_epilogue(query, plan->shape);
-  plan->activation = Activation(*device, attrs);
+  if (plan->run_count() > 1) {
+    info->workspace_bytes =
+        static_cast<uint64_t>(plan->run_count() * plan->y_elements()) * sizeof(double);
+  }
   return plan;
+}
+
+std::unique_ptr<SkinnyPlan> make_matmul_plan(bp_device* device, const bp_kernel_query& query,
+                                             bp_plan_info* info) {
+  const auto attrs = read_attributes(query.attributes, bp_attrs_matmul_defaults());
+  const MatmulShape shape = make_matmul_shape(query);
+  return make_plan(shape, make_epilogue(query, shape), Activation(*device, attrs), info);
 }
 
 std::unique_ptr<SkinnyPlan> make_gemm_plan(bp_device* device, const bp_kernel_query& query,
-                                           bp_plan_info*) {
+                                           bp_plan_info* info) {
   const auto attrs = read_attributes(query.attributes, bp_attrs_gemm_defaults());
-  auto plan = std::make_unique<SkinnyPlan>();
-  plan->shape = make_gemm_shape(query, attrs);
-  plan->epilogue = make_epilogue(query, attrs, plan->shape);
-  plan->activation = Activation(*device, attrs);
-  refuse_unfit(plan->shape);
-  return plan;
+  const MatmulShape shape = make_gemm_shape(query, attrs);
+  return make_plan(shape, make_epilogue(query, attrs, shape), Activation(*device, attrs), info);
 }
 
-void finish(const Epilogue& e, const float* c, int64_t n, float* sums) {
-  if (e.is_nothing()) return;
+void finish_row(const Epilogue& e, const float* c, int64_t n, float* sums) {
   const auto alpha = static_cast<float>(e.alpha);
   const auto beta = static_cast<float>(e.beta);
   if (!e.has_c) {
@@ -364,37 +403,78 @@ void finish(const Epilogue& e, const float* c, int64_t n, float* sums) {
   }
 }
 
-// Threads share the columns in multiples of this: some vectors of any width.
-constexpr int64_t kColumns = 64;
-// Columns of y that stay in the first-level cache while the rows of the weights pass by.
-constexpr int64_t kBlock = 4096;
+// Columns [first, last) of all rows of y, which hold the product.
+void finish(const SkinnyPlan& plan, const bp_launch_args& args, int64_t first, int64_t last) {
+  const Epilogue& e = plan.epilogue;
+  if (e.is_nothing()) return;
+  const float* const c =
+      e.has_c ? address_of<const float>(input_of(args, 2)) + first * e.c_col : nullptr;
+  float* const y = address_of<float>(output_of(args)) + first;
+  for (int64_t i = 0; i < plan.shape.m; ++i) {
+    finish_row(e, c == nullptr ? nullptr : c + i * e.c_row, last - first, y + i * plan.shape.n);
+  }
+}
+
 // Weights come from memory: a multiply-add costs about a quarter of the unit that regions are
 // counted in.
 constexpr int64_t kMultiplyAddsPerUnit = 4;
 
-// Columns [first, last) of all rows.
-void multiply(const SkinnyPlan& plan, const bp_launch_args& args, int64_t first, int64_t last) {
+// A part of all rows of y, and of the terms of their sums.
+struct Part {
+  int64_t first;  // column
+  int64_t last;
+  int64_t begin;  // term
+  int64_t end;
+};
+
+// y[i, j] = the sum over the terms of `part`.
+void sum_part(const SkinnyPlan& plan, const bp_launch_args& args, const Part& part,
+              const RowsOf<float>& y) {
   const MatmulShape& s = plan.shape;
-  const Epilogue& e = plan.epilogue;
-  const RowsOf<const float> a{address_of<const float>(input_of(args, 0)), s.a_row};
-  const float* const b = address_of<const float>(input_of(args, 1)) + first * s.b_col;
-  const float* const c =
-      e.has_c ? address_of<const float>(input_of(args, 2)) + first * e.c_col : nullptr;
-  const RowsOf<float> y{address_of<float>(output_of(args)) + first, s.n};
-  const auto k = static_cast<size_t>(s.k);
-  const auto n = static_cast<size_t>(last - first);
+  const RowsOf<const float> a{address_of<const float>(input_of(args, plan.left)) + part.begin,
+                              s.a_row};
+  const float* const b = address_of<const float>(input_of(args, 1 - plan.left)) +
+                         part.first * s.b_col + part.begin * s.b_row;
+  const auto k = static_cast<size_t>(part.end - part.begin);
+  const auto n = static_cast<size_t>(part.last - part.first);
   if (s.b_col == 1) {
     HWY_DYNAMIC_DISPATCH(sum_rows)(a, s.m, b, static_cast<size_t>(s.b_row), k, n, y);
   } else {
     HWY_DYNAMIC_DISPATCH(sum_columns)(a, s.m, b, static_cast<size_t>(s.b_col), k, n, y);
   }
-  for (int64_t i = 0; i < s.m; ++i) {
-    finish(e, c == nullptr ? nullptr : c + i * e.c_row, last - first, y.first + i * s.n);
+}
+
+// totals[i, j] = the sum over the terms of `part`, which has up to kBlock elements of y.
+void sum_long_part(const SkinnyPlan& plan, const bp_launch_args& args, const Part& part,
+                   double* totals) {
+  float sums[kBlock];
+  const int64_t columns = part.last - part.first;
+  const int64_t count = plan.shape.m * columns;
+  std::fill_n(totals, count, 0.0);
+  for (int64_t term = part.begin; term < part.end; term += kTermsInARow) {
+    const int64_t end = std::min(term + kTermsInARow, part.end);
+    sum_part(plan, args, {part.first, part.last, term, end}, {sums, columns});
+    for (int64_t i = 0; i < count; ++i) totals[i] += sums[i];
   }
 }
 
-bp_status launch(const bp_launch_args& args) {
-  const auto& plan = *static_cast<const SkinnyPlan*>(args.plan);
+// Columns [first, last) of all rows.
+void multiply(const SkinnyPlan& plan, const bp_launch_args& args, int64_t first, int64_t last) {
+  const MatmulShape& s = plan.shape;
+  const Part part{first, last, 0, s.k};
+  const RowsOf<float> y{address_of<float>(output_of(args)) + first, s.n};
+  if (s.k <= kTermsInARow) {
+    sum_part(plan, args, part, y);
+    return;
+  }
+  double totals[kBlock];
+  sum_long_part(plan, args, part, totals);
+  for (int64_t i = 0; i < s.m; ++i) {
+    std::copy_n(totals + i * (last - first), last - first, y.first + i * s.n);
+  }
+}
+
+void share_columns(const SkinnyPlan& plan, const bp_launch_args& args) {
   const MatmulShape& s = plan.shape;
   const int64_t threads = args.device->workers.thread_count();
   const int64_t share = (s.n / threads + kColumns - 1) / kColumns * kColumns;
@@ -405,9 +485,43 @@ bp_status launch(const bp_launch_args& args) {
       (s.n + unit - 1) / unit, unit_cost, [&](int64_t begin, int64_t end) noexcept {
         const int64_t last = std::min(end * unit, s.n);
         for (int64_t first = begin * unit; first < last; first += block) {
-          multiply(plan, args, first, std::min(first + block, last));
+          const int64_t stop = std::min(first + block, last);
+          multiply(plan, args, first, stop);
+          finish(plan, args, first, stop);
         }
       });
+}
+
+// Runs, since the columns are few. What they give is added in their order, by one thread.
+void share_runs(const SkinnyPlan& plan, const bp_launch_args& args) {
+  const MatmulShape& s = plan.shape;
+  double* const totals = address_of<double>(args.workspace);
+  const int64_t run_cost = plan.y_elements() * kRun / kMultiplyAddsPerUnit;
+  args.device->workers.for_ranges(
+      plan.run_count(), run_cost, [&](int64_t begin, int64_t end) noexcept {
+        for (int64_t run = begin; run < end; ++run) {
+          const Part part{0, s.n, run * kRun, std::min((run + 1) * kRun, s.k)};
+          sum_long_part(plan, args, part, totals + run * plan.y_elements());
+        }
+      });
+  float* const y = address_of<float>(output_of(args));
+  for (int64_t i = 0; i < plan.y_elements(); ++i) {
+    double total = 0;
+    for (int64_t run = 0; run < plan.run_count(); ++run) {
+      total += totals[run * plan.y_elements() + i];
+    }
+    y[i] = static_cast<float>(total);
+  }
+  finish(plan, args, 0, s.n);
+}
+
+bp_status launch(const bp_launch_args& args) {
+  const auto& plan = *static_cast<const SkinnyPlan*>(args.plan);
+  if (plan.run_count() > 1) {
+    share_runs(plan, args);
+  } else {
+    share_columns(plan, args);
+  }
   return plan.activation.apply(args);
 }
 

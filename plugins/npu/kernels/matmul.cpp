@@ -3,6 +3,7 @@
 // matmul with NumPy's rules: leading dimensions broadcast, a 1-D operand is a row (left) or a
 // column (right) whose dimension is not in the result. Any strides, so that a transposed operand
 // needs no copy.
+#include <algorithm>
 #include <vector>
 
 #include "kernels/elements.hpp"
@@ -52,20 +53,37 @@ void add_row(Running<T> factor, const T* row, int64_t stride, int64_t count, Run
   for (int64_t n = 0; n < count; ++n) sums[n] += factor * load_running(row[n * stride]);
 }
 
-/// y = a b, every element summed in order of the inner dimension.
+/// Terms that are summed one behind the other. More are summed half by half, so that the error
+/// grows with the logarithm of their number.
+constexpr int64_t kTermsInARow = 256;
+
+/// sums[n] = the product of `terms` elements of a row of a and of column n of b.
+template <class T>
+void sum_row(const T* a, int64_t a_stride, const Matrix& b_shape, const T* b, int64_t terms,
+             std::vector<Running<T>>* sums) {
+  if (kIsFloat<T> && terms > kTermsInARow) {
+    const int64_t half = terms / 2;
+    sum_row(a, a_stride, b_shape, b, half, sums);
+    std::vector<Running<T>> rest(sums->size());
+    sum_row(a + half * a_stride, a_stride, b_shape, b + half * b_shape.row_stride, terms - half,
+            &rest);
+    for (size_t n = 0; n < rest.size(); ++n) (*sums)[n] += rest[n];
+    return;
+  }
+  std::fill(sums->begin(), sums->end(), Running<T>{0});
+  for (int64_t k = 0; k < terms; ++k) {
+    add_row(load_running(a[k * a_stride]), b + k * b_shape.row_stride, b_shape.column_stride,
+            b_shape.columns, sums->data());
+  }
+}
+
+/// y = a b
 template <class T>
 void multiply(const Matrix& a_shape, const T* a, const Matrix& b_shape, const T* b, T* y) {
   std::vector<Running<T>> sums(static_cast<size_t>(b_shape.columns));
   for (int64_t m = 0; m < a_shape.rows; ++m, y += b_shape.columns) {
-    std::fill(sums.begin(), sums.end(), Running<T>{0});
-    for (int64_t k = 0; k < a_shape.columns; ++k) {
-      const auto factor = load_running(a[m * a_shape.row_stride + k * a_shape.column_stride]);
-      const T* const b_row = b + k * b_shape.row_stride;
-      add_row(factor, b_row, b_shape.column_stride, b_shape.columns, sums.data());
-    }
-    for (int64_t n = 0; n < b_shape.columns; ++n) {
-      y[n] = store_running<T>(sums[static_cast<size_t>(n)]);
-    }
+    sum_row(a + m * a_shape.row_stride, a_shape.column_stride, b_shape, b, a_shape.columns, &sums);
+    std::transform(sums.begin(), sums.end(), y, store_running<T>);
   }
 }
 

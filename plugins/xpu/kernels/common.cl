@@ -116,6 +116,10 @@ static inline long checked_index(long given, long extent, BP_FAULT) {
 #define BP_MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
+// How many of `count` terms are summed one behind the other before they join the rest. From a
+// number on it is about the square root, so that the error grows with that.
+static inline ulong block_of(ulong count) { return max(256UL, 1UL << (64 - clz(count)) / 2); }
+
 // Matrix products by tiles in local memory: a group of BP_XPU_TILE_ITEMS work items makes a tile of
 // BP_XPU_TILE x BP_XPU_TILE sums, each of them a square of BP_XPU_TILE_SHARE x BP_XPU_TILE_SHARE
 // that lie BP_XPU_TILE_SIDE apart; a and b hold BP_XPU_TILE_DEPTH steps.

@@ -13,6 +13,10 @@ namespace {
 // Small, since one item is much work and processors share out whole groups.
 constexpr uint32_t kItemsPerGroup = 32;
 
+// So many terms are worth a group for each element of y, where these are too few for the device.
+constexpr uint64_t kDeep = 1024;
+constexpr uint64_t kFewElements = 1024;
+
 /// One operand as a stack of matrices: a 1-D one is a single row (a) or column (b).
 struct Matrices {
   int64_t rows = 1;
@@ -68,15 +72,20 @@ uint32_t batch_rank(const bp_kernel_query& query, const Matrices& a, const Matri
 uint64_t blocks(uint64_t count, uint64_t size) { return (count + size - 1) / size; }
 
 /// Tiles in local memory where that is faster than the rest of it, and for operands that lie
-/// across; else blocks in registers.
+/// across; else blocks in registers. Few long sums are shared out among groups instead.
 Step choose_step(const Device& device, const std::string& options, uint64_t batch_count,
                  MatmulGeometry* geometry) {
   const uint64_t rows = geometry->row_count;
   const uint64_t columns = geometry->column_count;
   const bool is_large = rows >= BP_XPU_TILE_SIDE && columns >= BP_XPU_TILE_SIDE;
   const bool can_block = geometry->b_column_stride == 1 && columns >= BP_XPU_BLOCK_COLUMNS;
+  const bool prefers_groups = !can_block || device.info().has_fast_local_memory;
   const ProgramSource source = program_of("matmul.cl", options);
-  if (is_large && can_tile(device) && (!can_block || device.info().has_fast_local_memory)) {
+  const uint64_t elements = batch_count * rows * columns;
+  if (prefers_groups && elements <= kFewElements && geometry->depth >= kDeep) {
+    return Step(source, "matmul_deep", *geometry).groups(elements, BP_XPU_PARTS);
+  }
+  if (is_large && can_tile(device) && prefers_groups) {
     return Step(source, "matmul_tile", *geometry)
         .groups(batch_count * blocks(rows, BP_XPU_TILE) * blocks(columns, BP_XPU_TILE),
                 BP_XPU_TILE_ITEMS);

@@ -12,13 +12,19 @@
 // The sum of x - mean, or of its square.
 static inline BP_ACC sum_of(BP_INPUT(x), long start, BP_ACC mean, bool squares, ulong length,
                             __local BP_ACC* parts) {
+  const ulong block = BP_XPU_PARTS * block_of(length / BP_XPU_PARTS);
   BP_FOR_EACH_PART(part, BP_XPU_PARTS) {
-    BP_ACC sum = 0;
-    for (ulong k = part; k < length; k += BP_XPU_PARTS) {
-      const BP_ACC value = (BP_ACC)BP_LOAD(BP_DTYPE, x, start + (long)k) - mean;
-      sum += squares ? value * value : value;
+    BP_ACC total = 0;
+    for (ulong k = part; k < length;) {
+      const ulong end = min(k + block, length);
+      BP_ACC sum = 0;
+      for (; k < end; k += BP_XPU_PARTS) {
+        const BP_ACC value = (BP_ACC)BP_LOAD(BP_DTYPE, x, start + (long)k) - mean;
+        sum += squares ? value * value : value;
+      }
+      total += sum;
     }
-    parts[part] = sum;
+    parts[part] = total;
   }
   return group_sum(parts);
 }

@@ -18,12 +18,18 @@ static inline BP_ACC largest_of(BP_INPUT(x), long start, const LanesGeometry* ge
 
 static inline BP_ACC sum_of(BP_INPUT(x), long start, BP_ACC largest, const LanesGeometry* geometry,
                             __local BP_ACC* parts) {
+  const ulong block = BP_XPU_PARTS * block_of(geometry->length / BP_XPU_PARTS);
   BP_FOR_EACH_PART(part, BP_XPU_PARTS) {
-    BP_ACC sum = 0;
-    for (ulong k = part; k < geometry->length; k += BP_XPU_PARTS) {
-      sum += exp((BP_ACC)BP_LOAD(BP_DTYPE, x, start + (long)k * geometry->x_step) - largest);
+    BP_ACC total = 0;
+    for (ulong k = part; k < geometry->length;) {
+      const ulong end = min(k + block, geometry->length);
+      BP_ACC sum = 0;
+      for (; k < end; k += BP_XPU_PARTS) {
+        sum += exp((BP_ACC)BP_LOAD(BP_DTYPE, x, start + (long)k * geometry->x_step) - largest);
+      }
+      total += sum;
     }
-    parts[part] = sum;
+    parts[part] = total;
   }
   return group_sum(parts);
 }

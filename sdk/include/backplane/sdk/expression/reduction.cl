@@ -2,8 +2,8 @@
 //
 // The loops of emitted reductions in OpenCL C 1.2. A program is layout.h, words.h, memory.cl, what
 // bp-exprgen wrote of one reduction and dtype, and this text. That defines BP_KERNEL(form), a
-// kernel's name; BP_ACCUMULATOR, a type; bp_start(); BP_MAP(i), of element i of x; bp_combine(a, b);
-// and BP_FINISH(i, a, count), which stores output i.
+// kernel's name; BP_ACCUMULATOR, a type; bp_start(); BP_MAP(i), of element i of x; bp_combine(a,
+// b); and BP_FINISH(i, a, count), which stores output i.
 
 // Where the item `item` of the dimensions [first, first + rank) lies, in elements.
 static long bp_place(const bp_reduction_layout* layout, ulong first, ulong rank, ulong item) {
@@ -16,19 +16,29 @@ static long bp_place(const bp_reduction_layout* layout, ulong first, ulong rank,
   return place;
 }
 
+// How many of `count` elements are folded one behind the other before they join the rest. From a
+// number on it is about the square root, so that the error of a sum grows with that.
+static ulong bp_block(ulong count) { return max(256UL, 1UL << (64 - clz(count)) / 2); }
+
 // Elements first, first + step, ... of the output that begins at `origin`. Along one dimension, as
 // nearly all reductions are, there is no division.
-#define BP_FOLD(accumulator, origin, first, step)                                            \
-  if (layout.reduced_rank <= 1) {                                                            \
-    const long stride = layout.reduced_rank == 0 ? 0 : layout.strides[layout.kept_rank];     \
-    for (ulong k = (first); k < layout.reduced_count; k += (step)) {                         \
-      accumulator = bp_combine(accumulator, BP_MAP((origin) + (long)k * stride));            \
-    }                                                                                        \
-  } else {                                                                                   \
-    for (ulong k = (first); k < layout.reduced_count; k += (step)) {                         \
-      const long place = bp_place(&layout, layout.kept_rank, layout.reduced_rank, k);        \
-      accumulator = bp_combine(accumulator, BP_MAP((origin) + place));                       \
-    }                                                                                        \
+#define BP_FOLD(accumulator, origin, first, step)                                          \
+  const ulong block = (step)*bp_block(layout.reduced_count / (step));                      \
+  for (ulong begin = (first); begin < layout.reduced_count; begin += block) {              \
+    const ulong end = min(begin + block, (ulong)layout.reduced_count);                     \
+    BP_ACCUMULATOR part = bp_start();                                                      \
+    if (layout.reduced_rank <= 1) {                                                        \
+      const long stride = layout.reduced_rank == 0 ? 0 : layout.strides[layout.kept_rank]; \
+      for (ulong k = begin; k < end; k += (step)) {                                        \
+        part = bp_combine(part, BP_MAP((origin) + (long)k * stride));                      \
+      }                                                                                    \
+    } else {                                                                               \
+      for (ulong k = begin; k < end; k += (step)) {                                        \
+        const long place = bp_place(&layout, layout.kept_rank, layout.reduced_rank, k);    \
+        part = bp_combine(part, BP_MAP((origin) + place));                                 \
+      }                                                                                    \
+    }                                                                                      \
+    accumulator = bp_combine(accumulator, part);                                           \
   }
 
 // A work item for each output.

@@ -69,7 +69,7 @@ Plan plan_concat(const Device&, const bp_kernel_query& query) {
   return plan;
 }
 
-constexpr uint64_t kDtypes[] = {kUpTo8Bytes};
+constexpr uint64_t kDtypes[] = {kUpTo16Bytes};
 
 constexpr bp_kernel kKernels[] = {
     describe<plan_identity>("identity_copy", "identity", kDtypes,

@@ -48,6 +48,8 @@ const char* element_type(uint32_t dtype) {
       return "uint";
     case 8:
       return "ulong";
+    case 16:
+      return "ulong2";
     default:
       sdk::refuse("plan: an element of dtype code ", dtype);
   }

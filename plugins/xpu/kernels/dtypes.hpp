@@ -18,6 +18,7 @@ inline constexpr uint64_t kUpTo8Bytes =
                  BP_DTYPE_U16, BP_DTYPE_U32, BP_DTYPE_U64, BP_DTYPE_F16, BP_DTYPE_BF16,
                  BP_DTYPE_F32, BP_DTYPE_F64, BP_DTYPE_C64, BP_DTYPE_F8E4M3FN, BP_DTYPE_F8E5M2,
                  BP_DTYPE_F8E4M3FNUZ, BP_DTYPE_F8E5M2FNUZ});
+inline constexpr uint64_t kUpTo16Bytes = kUpTo8Bytes | BP_DTYPE_BIT(BP_DTYPE_C128);
 inline constexpr uint64_t kFloats =
     sdk::dtypes({BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F32, BP_DTYPE_F64});
 inline constexpr uint64_t kIntegers =
@@ -29,7 +30,7 @@ inline constexpr uint64_t kIndices = sdk::dtypes({BP_DTYPE_I32, BP_DTYPE_I64});
 /// "f32": the name of a dtype of kNumbers or bool in common.cl. Throws sdk::Failure for others.
 const char* dtype_name(uint32_t dtype);
 /// "uint": the type that moves elements of this dtype. Throws sdk::Failure for those not in
-/// kUpTo8Bytes.
+/// kUpTo16Bytes.
 const char* element_type(uint32_t dtype);
 inline bool is_half(uint32_t dtype) { return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16; }
 inline bool is_float(uint32_t dtype) { return (BP_DTYPE_BIT(dtype) & kFloats) != 0; }

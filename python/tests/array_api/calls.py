@@ -107,7 +107,7 @@ class Calls:
         if dtype == "bool":
             return numbers > 2
         x = xp.astype(numbers, getattr(xp, dtype))
-        return x * (1 + 1j) if dtype == "complex64" else x
+        return x * (1 + 1j) if dtype.startswith("complex") else x
 
     def _add(self, names, *operands):
         for name in names:

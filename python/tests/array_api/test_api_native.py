@@ -66,6 +66,7 @@ KINDS = {
     "int32": ("int32", (3, 4)),
     "bool": ("bool", (3, 4)),
     "complex64": ("complex64", (3, 4)),
+    "complex128": ("complex128", (3, 4)),
     "4,900 of float32": ("float32", (70, 70)),
 }
 

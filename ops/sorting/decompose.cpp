@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Order by top_k of all elements; places in a list by counting what is below.
+// Order by top_k of all elements; places in a list by halving what is left of it.
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -11,10 +12,6 @@
 
 namespace bp::ops {
 namespace {
-
-// Comparisons of a search: beyond, their results take more memory than a device should be asked
-// for.
-constexpr int64_t kMostComparisons = int64_t{1} << 22;
 
 /// The outputs of top_k for all elements along the axis.
 Status in_order(const InferContext& context, int64_t axis_value, bool descending, size_t output,
@@ -47,37 +44,43 @@ Status decompose_argsort(const InferContext& context, GraphBuilder* graph) {
 
 Status decompose_searchsorted(const InferContext& context, GraphBuilder* graph) {
   const TensorType& sorted = context.inputs[0];
-  const TensorType& values = context.inputs[1];
-  if (!sorted.has_rank || !all_known(sorted.sizes) || !values.has_rank ||
-      !all_known(values.sizes) || values.sizes.size() >= BP_MAX_RANK) {
-    return {BP_UNSUPPORTED, "the sizes are not known, or the rank of values is the highest"};
+  if (!sorted.has_rank || !is_known(sorted.sizes[0])) {
+    return {BP_UNSUPPORTED, "the size of sorted is not known"};
   }
-  Dims compared = values.sizes;
-  compared.push_back(sorted.sizes[0]);
-  const auto comparisons = size_product(compared);
-  if (!comparisons || *comparisons > kMostComparisons) {
-    return {BP_UNSUPPORTED, "sorted and values are too large to compare each with each"};
-  }
+  const int64_t size = sorted.sizes[0];
   const bool right = attrs<bp_attrs_searchsorted>(context.attributes).right != 0;
+  const bool is_float = is_float_dtype(context.inputs[0].dtype);
   Builder builder(context, {"sorted", "values"}, graph);
-  const ValueId element = builder.input(0);
-  const std::vector<int64_t> last = {-1};
-  const ValueId value = builder.op("unsqueeze", {builder.input(1), builder.list(last)});
-  ValueId counts = builder.op(right ? "less_or_equal" : "less", {element, value});
-  if (is_float_dtype(builder.dtype(0))) {
-    // All elements are at most NaN, and the numbers among them are below it.
-    ValueId beside_nan = builder.op("is_nan", {value});
-    if (!right) {
-      const ValueId number = builder.op("logical_not", {builder.op("is_nan", {element})});
-      beside_nan = builder.op("logical_and", {beside_nan, number});
-    }
-    counts = builder.op("logical_or", {counts, beside_nan});
+  const ValueId value = builder.input(1);
+  if (size == 0)
+    return builder.finish(builder.cast(builder.op("less", {value, value}), BP_DTYPE_I64));
+  // NaN compares with nothing: at the end of sorted it becomes infinity, and is not counted.
+  ValueId elements = builder.input(0);
+  ValueId number_count = kNoValue;
+  if (is_float) {
+    const ValueId is_number = builder.op("logical_not", {builder.op("is_nan", {elements})});
+    const ValueId infinity =
+        builder.scalar(builder.dtype(0), std::numeric_limits<double>::infinity());
+    elements = builder.op("where", {is_number, elements, infinity});
+    Attributes to_scalar = builder.attributes("reduce_sum");
+    builder.check(to_scalar.set_i64("keepdims", 0));
+    number_count =
+        builder.op("reduce_sum", {builder.cast(is_number, BP_DTYPE_I64)}, std::move(to_scalar));
   }
-  Attributes over_last = builder.attributes("reduce_sum");
-  builder.check(over_last.set_i64s("axes", last));
-  builder.check(over_last.set_i64("keepdims", 0));
-  return builder.finish(
-      builder.op("reduce_sum", {builder.cast(counts, BP_DTYPE_I64)}, std::move(over_last)));
+  ValueId before = builder.integer(-1);  // the last position that is known to be before the value
+  for (int64_t left = size; left > 0; left /= 2) {
+    const ValueId at = builder.op("add", {before, builder.integer((left + 1) / 2)});
+    const ValueId element = builder.op("gather", {elements, at});
+    const ValueId is_before = builder.op(right ? "less_or_equal" : "less", {element, value});
+    before = builder.op("where", {is_before, at, before});
+  }
+  ValueId count = builder.op("add", {before, builder.integer(1)});
+  if (is_float) {
+    if (right) count = builder.op("min", {count, number_count});
+    const ValueId beside_nan = right ? builder.integer(size) : number_count;
+    count = builder.op("where", {builder.op("is_nan", {value}), beside_nan, count});
+  }
+  return builder.finish(count);
 }
 
 }  // namespace bp::ops

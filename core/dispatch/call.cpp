@@ -244,6 +244,18 @@ Status Call::run_native(const Route& route, std::span<Ref<Tensor>> out_outputs) 
   return launch_native(stream_, route, inputs.span(), out_outputs);
 }
 
+/// How often each value is read, as an input of a node or as an output of the graph.
+std::vector<size_t> use_counts(const Graph& graph) {
+  std::vector<size_t> counts(graph.values().size());
+  for (const Node& node : graph.nodes()) {
+    for (ValueId id : node.inputs) {
+      if (id != kNoValue) ++counts[id];
+    }
+  }
+  for (ValueId id : graph.outputs()) ++counts[id];
+  return counts;
+}
+
 Status Call::run_graph(const Route& route, std::span<Ref<Tensor>> out_outputs) {
   device_.counters().decomposed_ops.fetch_add(1, std::memory_order_relaxed);
   const Graph& graph = *route.graph;
@@ -254,6 +266,8 @@ Status Call::run_graph(const Route& route, std::span<Ref<Tensor>> out_outputs) {
   for (ValueId id = 0; id < values.size(); ++id) {
     if (graph.value(id).constant) values[id] = Tensor::wrap_host(*graph.value(id).constant);
   }
+  // Memory goes back behind the last node that reads it: what is between many steps would not fit.
+  std::vector<size_t> uses_left = use_counts(graph);
   for (const Node& node : graph.nodes()) {
     std::vector<Tensor*> inputs;
     for (ValueId id : node.inputs) inputs.push_back(id == kNoValue ? nullptr : values[id].get());
@@ -266,7 +280,13 @@ Status Call::run_graph(const Route& route, std::span<Ref<Tensor>> out_outputs) {
                         .deterministic = args_.deterministic};
     const Status status = call(runtime_, part, outputs);
     if (!status.ok()) return status.with_prefix("decomposed");
-    for (size_t i = 0; i < outputs.size(); ++i) values[node.outputs[i]] = std::move(outputs[i]);
+    for (ValueId id : node.inputs) {
+      if (id != kNoValue && --uses_left[id] == 0) values[id] = {};
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const ValueId id = node.outputs[i];
+      if (uses_left[id] > 0) values[id] = std::move(outputs[i]);
+    }
   }
   for (size_t i = 0; i < out_outputs.size(); ++i) {
     const Ref<Tensor>& output = values[graph.outputs()[i]];

@@ -38,11 +38,13 @@ void choose(const TopK& top_k, const Launch& launch) {
     const T* const lane = x.as<T>() + at[0];
     const auto value = [&](int64_t k) { return load(lane[k * stride]); };
     std::iota(order.begin(), order.end(), int64_t{0});
-    std::partial_sort(order.begin(), order.begin() + count, order.end(), [&](int64_t a, int64_t b) {
+    const auto is_before = [&](int64_t a, int64_t b) {
       if (is_larger(value(a), value(b))) return top_k.largest;
       if (is_larger(value(b), value(a))) return !top_k.largest;
       return a < b;
-    });
+    };
+    std::nth_element(order.begin(), order.begin() + count, order.end(), is_before);
+    std::sort(order.begin(), order.begin() + count, is_before);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t k = order[static_cast<size_t>(i)];
       const int64_t to = at[1] + i * y.strides[top_k.axis];

@@ -78,12 +78,14 @@ def plain(value: Any) -> Any:
 
 def in_range(function: str, name: str, value: Any, dtype: Dtype) -> None:
     """A Python number beside integers is one of theirs."""
-    if dtype in _kinds.INTEGRAL.dtypes and not isinstance(value, Tensor):
+    if not isinstance(value, Tensor) and dtype in _kinds.INTEGRAL.dtypes:
         _core._check_number(f"{function}: argument '{name}': ", value, dtype)
 
 
 def operand(function: str, name: str, value: Any) -> Any:
     """A Tensor or a Python number, which a NumPy scalar stands for too."""
+    if isinstance(value, Tensor):
+        return value
     value = plain(value)
     if not isinstance(value, (Tensor, builtins.bool, int, float, complex)):
         raise TypeError(
@@ -190,6 +192,8 @@ def axis_or_only(function: str, value: Any, x: Tensor) -> int:
 
 def flag(function: str, name: str, value: Any, expected: str = "a bool") -> bool:
     """A bool, or what holds one: a NumPy scalar, a tensor of no dimensions."""
+    if isinstance(value, builtins.bool):
+        return value
     found = plain(value)
     if isinstance(found, Tensor) and found.ndim == 0:
         found = found.item()

@@ -326,12 +326,16 @@ def operands(function: str, x1: Operand, x2: Operand, kind: _kinds.Kind) -> tupl
         if isinstance(x, Tensor):
             _arguments.of_kind(function, name, x.dtype, kind)
     dtype = _kinds.result_dtype(function, x1, x2)
-    _arguments.on_one_device(function, x1=x1, x2=x2)
-    _arguments.fit(function, x1=x1, x2=x2)
+    if isinstance(x1, Tensor) and isinstance(x2, Tensor):
+        # Asked here first: beside a small operator the calls cost time.
+        if x1.device is not x2.device:
+            _arguments.on_one_device(function, x1=x1, x2=x2)
+        if x1.shape != x2.shape:
+            _arguments.fit(function, x1=x1, x2=x2)
     if dtype not in kind.dtypes:
         _arguments.of_kind(function, "x2" if isinstance(x1, Tensor) else "x1", dtype, kind)
-    for name, x in (("x1", x1), ("x2", x2)):
-        _arguments.in_range(function, name, x, dtype)
+    _arguments.in_range(function, "x1", x1, dtype)
+    _arguments.in_range(function, "x2", x2, dtype)
     return _settled(x1, x2, dtype), _settled(x2, x1, dtype)
 
 

@@ -238,7 +238,7 @@ void bind_run_methods(SessionClass& bound) {
 
 void bind_load(nb::module_& module) {
   module.def(
-      "load", &load, nb::arg("model"), nb::arg("more"), nb::arg("device") = nb::none(),
+      "load", &load, nb::arg("model").none(), nb::arg("more"), nb::arg("device") = nb::none(),
       nb::arg("dims") = nb::none(), nb::arg("memory_limit") = nb::none(),
       nb::arg("max_contexts") = nb::none(), nb::arg("deterministic") = false,
       nb::arg("read_weights") = false,

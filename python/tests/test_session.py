@@ -227,6 +227,8 @@ def test_missing_weights_are_no_missing_model(tmp_path):
 
 BAD_LOADS = [
     (TypeError, "'model': expected a path, or the bytes of an ONNX file, found int", (3,), {}),
+    (TypeError, "'model': expected a path, or the bytes of an ONNX file, found NoneType",
+     (None,), {}),
     (TypeError, "'device': expected a Device or its name, found int", None, {"device": 3}),
     (TypeError, "'device': expected Devices or names", None, {"device": ["cpu:0", None]}),
     (ValueError, "'device': the list is empty", None, {"device": []}),

@@ -24,7 +24,7 @@ CMAKE, BUILD_FOLDER, C_COMPILER, CXX_COMPILER = sys.argv[1:5]
 PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
 NUMPY = next(line for line in (ROOT / "tools/requirements-test.txt").read_text().splitlines()
              if line.startswith("numpy=="))
-MOST_BYTES = 25 << 20
+MOST_BYTES = 22_000_000
 NOT_RUN = 77
 
 

@@ -2,6 +2,7 @@
 """What the functions ask of their arguments, and the words where it is not so."""
 
 import builtins
+import math
 import operator
 from typing import Any, Protocol, TypeAlias
 
@@ -136,7 +137,10 @@ def shape(function: str, value: Any) -> tuple[int, ...]:
     """Of a new tensor; one integer is that of one dimension."""
     given = value if isinstance(value, (tuple, list)) else (value,)
     rank(function, "shape", len(given))
-    return tuple(count(function, "shape", size) for size in given)
+    sizes = tuple(count(function, "shape", size) for size in given)
+    if math.prod(size or 1 for size in sizes) >= 2**63:  # 0 too has strides
+        raise InvalidArgumentError(f"{function}: argument 'shape': {sizes} are too many elements")
+    return sizes
 
 
 def integers(function: str, name: str, value: Any) -> tuple[int, ...]:

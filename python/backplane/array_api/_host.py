@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Tensor
-from .._errors import InvalidArgumentError, UnsupportedError
+from .._errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 
 
 def numpy(function: str) -> Any:
@@ -35,6 +35,8 @@ def compute(function: str, run: Callable[..., Any], *tensors: Tensor) -> Any:
         found = run(module, *(x.numpy() for x in tensors))
     except ValueError as error:  # LinAlgError is one
         raise InvalidArgumentError(f"{function}: {error}") from error
+    except MemoryError as error:
+        raise OutOfMemoryError(f"{function}: {error}") from error
     if isinstance(found, tuple):
         return tuple(_core.asarray(module.asarray(one), device=device) for one in found)
     return _core.asarray(module.asarray(found), device=device)

@@ -214,6 +214,17 @@ def test_numbers_beside_integers(device):
         xp.clip(x, math.nan)
 
 
+def test_more_than_there_can_be(device):
+    for name in ("zeros", "ones", "empty", "full"):
+        rest = (1,) if name == "full" else ()
+        with pytest.raises(ValueError, match=f"^{name}: argument 'shape': .* too many elements"):
+            of(name)((2**40, 0, 2**40), *rest, device=device)
+        assert of(name)((2**40, 0), *rest, device=device).size == 0
+    with pytest.raises(MemoryError, match="^fft.fft: Unable to allocate") as e:
+        xp.fft.fft(X, n=2**44)
+    assert isinstance(e.value, bp.OutOfMemoryError)
+
+
 # --- positions -----------------------------------------------------------------------------------
 
 

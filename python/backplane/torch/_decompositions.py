@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of torch's CPU alone, as those that they stand for.
+"""Operators as others, where the exporter does not know them, or has other values for them.
 
 In eval mode torch.nn takes a transformer layer as one operator of its own, and attention as the
-kernel of the CPU. No exporter knows them.
+kernel of the CPU. The exporter does not know them. It takes batch norms for those of a model that
+is not trained, knows no ``any`` of nothing, and leaves the sign of NaN to ONNX, where it is not 0.
 """
 
 import torch
 import torch.nn.functional as F
+from torch._decomp import get_decompositions
 
 _aten = torch.ops.aten
 _ATTENTION = _aten.scaled_dot_product_attention.default
@@ -82,15 +84,42 @@ def _transformer_layer(
     return norm_2(x + feed(x))
 
 
+def _any(x, *args, **kwargs):
+    found = ~torch.all(~x.to(torch.bool), *args, **kwargs)
+    return found.to(torch.uint8) if x.dtype == torch.uint8 else found
+
+
+def _sign(x):
+    if not x.dtype.is_floating_point:
+        return NotImplemented
+    return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
+
+
 TABLE = {
     _aten._native_multi_head_attention.default: _multi_head_attention,
     _aten._transformer_encoder_layer_fwd.default: _transformer_layer,
+    _aten.any.default: _any,
+    _aten.any.dim: _any,
+    _aten.any.dims: _any,
+    _aten.sign.default: _sign,
+    **get_decompositions([
+        _aten._native_batch_norm_legit,
+        _aten._native_batch_norm_legit_functional,
+        _aten._batch_norm_with_update_functional,
+        _aten.native_batch_norm,
+    ]),
 }
 
 
 def is_plain_attention(node):
     """Attention without dropout, which is tagged as random all the same."""
     return node.target is _ATTENTION and node.args[4] == 0
+
+
+def _is_grouped(query, key):
+    """Whether several heads of queries share one of keys."""
+    query, key = query.meta["val"], key.meta["val"]
+    return query.shape[1] != key.shape[1]
 
 
 def name_attention(graph):
@@ -105,7 +134,7 @@ def name_attention(graph):
             general = graph.call_function(
                 _ATTENTION,
                 (query, key, value, node.kwargs.get("attn_mask"), dropout, is_causal),
-                {"scale": node.kwargs.get("scale")},
+                {"scale": node.kwargs.get("scale"), "enable_gqa": _is_grouped(query, key)},
             )
         general.meta = {**node.meta, "val": node.meta["val"][0]}
         for user in list(node.users):

@@ -10,6 +10,7 @@ import collections
 import contextlib
 import dataclasses
 import logging
+import operator
 import re
 
 import onnx
@@ -390,9 +391,23 @@ def can_export(node):
     for source in node.all_input_nodes:
         values[source] = graph.placeholder(source.name)
         values[source].meta["val"] = source.meta["val"]
-    graph.output((graph.node_copy(node, values.__getitem__),))
+    copied = graph.node_copy(node, values.__getitem__)
+    graph.output(tuple(_parts_of(copied)))
     try:
         export(torch.fx.GraphModule({}, graph), frozenset())
     except ExportError:
         return False
     return True
+
+
+def _parts_of(node):
+    """The tensors that one operator computes, each as a node."""
+    values = node.meta["val"]
+    if isinstance(values, torch.Tensor):
+        yield node
+        return
+    for number, value in enumerate(values):
+        if isinstance(value, torch.Tensor):
+            part = node.graph.call_function(operator.getitem, (node, number))
+            part.meta["val"] = value
+            yield part

@@ -8,6 +8,7 @@ import torch
 from ._decompositions import is_plain_attention
 from ._export import is_size
 
+
 def _tensors_of(node):
     values = node.meta.get("val")
     for value in values if isinstance(values, (list, tuple)) else (values,):
@@ -27,6 +28,18 @@ def _reason_of_tensor(value):
     return None
 
 
+_aten = torch.ops.aten
+_DIVISIONS = (_aten.floor_divide, _aten.remainder, _aten.fmod, _aten.div)
+
+
+def _may_divide_by_zero(node):
+    """Whether integers are divided, as integers, by what is not known before."""
+    if node.target.overloadpacket not in _DIVISIONS or node.meta["val"].dtype.is_floating_point:
+        return False
+    divisor = node.args[1]
+    return not is_size(divisor) if isinstance(divisor, torch.fx.Node) else divisor == 0
+
+
 def reason_against(node, refused):
     """Why torch has to compute a node, or None. `refused`: by operator, what was found out."""
     if node.op == "get_attr":
@@ -41,6 +54,8 @@ def reason_against(node, refused):
         return refused[str(node.target)]
     if torch.Tag.nondeterministic_seeded in node.target.tags and not is_plain_attention(node):
         return "it draws random numbers, as torch's generator says"
+    if _may_divide_by_zero(node):
+        return "torch raises where integers are divided by 0, and devices do not"
     for value in (v for n in (node, *node.all_input_nodes) for v in _tensors_of(n)):
         reason = _reason_of_tensor(value)
         if reason is not None:

@@ -69,7 +69,13 @@ def _factors(x: Tensor, y: Tensor) -> _Factors:
 
 def _times(a: _Factors, b: _Factors) -> _Factors:
     parts = _complex_functions.TWO["multiply"]((a.x, a.y), (b.x, b.y))
-    return _brought_to_one(*parts, ops.add(a.power, b.power))
+    return _Factors(*parts, ops.add(a.power, b.power))
+
+
+def _settled(found: _Factors, height: int) -> _Factors:
+    """So many products above the factors. Every fourth time is enough: until then each is a product
+    of at most 16 numbers below 3. The first time it is of what subnormal factors have left."""
+    return found if height % 4 else _brought_to_one(*found)
 
 
 def _together(a: _Factors, b: _Factors, axis: int) -> _Factors:
@@ -89,7 +95,7 @@ def _numbers(found: _Factors) -> Parts:
 def product(x: Tensor, y: Tensor) -> Parts:
     """Of the numbers along the first axis, of which there is at least one."""
     left = _factors(x, y)
-    size = x.shape[0]
+    size, height = x.shape[0], 0
     while size > 1:
         half = size // 2
         before = left.mapped(lambda part: _views.part(part, 0, 0, half))
@@ -98,17 +104,17 @@ def product(x: Tensor, y: Tensor) -> Parts:
         if size % 2:
             last = left.mapped(lambda part: _views.part(part, 0, 2 * half, size))
             found = _together(found, last, 0)
-        left, size = found, size - half
+        left, size, height = _settled(found, height), size - half, height + 1
     return _numbers(left.mapped(lambda part: _views.taken(part, 0, 0)))
 
 
 def cumulative(x: Tensor, y: Tensor, axis: int) -> Parts:
     """Products of the numbers up to each one along an axis."""
-    found, size, step = _factors(x, y), x.shape[axis], 1
+    found, size, step, height = _factors(x, y), x.shape[axis], 1, 0
     while step < size:  # each is the product of the last `step` ones
         before = found.mapped(lambda part: _views.part(part, axis, 0, size - step))
         ahead = found.mapped(lambda part: _views.part(part, axis, step, size))
         first = found.mapped(lambda part: _views.part(part, axis, 0, step))
-        found = _together(first, _times(before, ahead), axis)
-        step *= 2
+        found = _settled(_together(first, _times(before, ahead), axis), height)
+        step, height = step * 2, height + 1
     return _numbers(found)

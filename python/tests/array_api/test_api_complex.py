@@ -202,6 +202,18 @@ def test_products_of_large_and_small_numbers(device, dtype, order):
     assert inside > 0
 
 
+@pytest.mark.parametrize("dtype", support.COMPLEX_FLOATING)
+@pytest.mark.parametrize("count", [2, 3, 17, 1023, 1025])
+def test_products_of_the_smallest_and_the_largest_numbers(device, dtype, count):
+    """As many of three whose product is 1: a subnormal number, and two that take it back."""
+    power = 146 if dtype == "complex64" else 1072
+    three = [2.0**-power * (1 + 1j), 2.0 ** (power // 2 - 1) * (1 - 1j), 2.0 ** (power // 2)]
+    x = np.repeat(np.asarray(three, dtype), count)
+    for order in (x, x[::-1], x.reshape(3, count).T.flatten()):
+        tensor = on(device, order.copy())
+        assert xp.prod(tensor).item() == 1 == xp.cumulative_prod(tensor)[-1].item()
+
+
 def test_products_of_what_is_no_number(device):
     for numbers in ([INF, 1, 2], [1, NAN], [0, 5, 1e-30], [complex(0, INF), 1j]):
         x = np.asarray(numbers, "complex64")

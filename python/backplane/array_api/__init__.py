@@ -7,7 +7,7 @@ y = xp.sum(xp.exp(x), axis=0)
 
 Functions run on the device of their arguments; nothing moves between devices by itself. A device
 that lacks a kernel has the host compute it, counted in Device.counters. The decompositions of
-linalg and the transforms of fft are NumPy's, on the host.
+linalg are NumPy's, on the host, and so are the transforms of fft where the host has the memory.
 
 Python floats become float32, complex numbers complex64, integers int64: see
 __array_namespace_info__(). Dtypes promote as the standard says, and where it says nothing, as of

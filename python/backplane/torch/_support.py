@@ -4,6 +4,7 @@
 import operator
 
 import torch
+from torch.utils import _pytree
 
 from ._decompositions import is_plain_attention
 from ._export import is_size
@@ -40,6 +41,28 @@ def _may_divide_by_zero(node):
     return not is_size(divisor) if isinstance(divisor, torch.fx.Node) else divisor == 0
 
 
+# Their forms in ONNX have numbers in them that the graph has not.
+_WITH_NUMBERS = (
+    _aten.deg2rad, _aten.hardsigmoid, _aten.linalg_vector_norm, _aten.log10, _aten.log2,
+    _aten.rad2deg, _aten.sinc,
+)
+
+
+def _is_single(number):
+    """Whether float32 holds it."""
+    return number != number or torch.tensor(number, dtype=torch.float32).item() == number
+
+
+def _loses_digits(node):
+    """Whether a number takes part in a float64 that the exporter, which has float32, rounds."""
+    values = (v for n in (node, *node.all_input_nodes) for v in _tensors_of(n))
+    if not any(value.dtype == torch.float64 for value in values):
+        return False
+    numbers = _pytree.tree_leaves((node.args, node.kwargs))
+    rounded = any(isinstance(n, float) and not _is_single(n) for n in numbers)
+    return rounded or node.target.overloadpacket in _WITH_NUMBERS
+
+
 def reason_against(node, refused):
     """Why torch has to compute a node, or None. `refused`: by operator, what was found out."""
     if node.op == "get_attr":
@@ -56,6 +79,8 @@ def reason_against(node, refused):
         return "it draws random numbers, as torch's generator says"
     if _may_divide_by_zero(node):
         return "torch raises where integers are divided by 0, and devices do not"
+    if _loses_digits(node):
+        return "the ONNX exporter rounds its numbers to float32, and it computes with float64"
     for value in (v for n in (node, *node.all_input_nodes) for v in _tensors_of(n)):
         reason = _reason_of_tensor(value)
         if reason is not None:

@@ -114,3 +114,32 @@ def test_operators_of_several_results_are_not_blamed():
     with pytest.warns(FallbackWarning):
         check(f, torch.rand(3, 4))
     assert {f.operator for f in bp.torch.report().fallbacks} == {"aten.i0.default"}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * 0.1 + 0.3,
+        lambda x: 0.3**x,
+        lambda x: x == 0.1,
+        lambda x: x.clamp(-0.1, 0.1),
+        lambda x: torch.where(x > 0.7, x, 0.1),
+        lambda x: torch.full_like(x, 0.1) + x,
+        lambda x: F.leaky_relu(x, 0.1),
+        lambda x: torch.arange(0, 1, 0.1, dtype=torch.float64) + x[0],
+        lambda x: (x.abs() + 1).log2(),
+        lambda x: x.norm(p=3),
+    ],
+)
+def test_numbers_of_float64(function):
+    """The exporter writes numbers as float32: where that would round them, torch computes."""
+    x = torch.tensor([0.3, 0.7, -1.3, 0.1], dtype=torch.float64)
+    with pytest.warns(FallbackWarning, match="rounds its numbers to float32"):
+        check(function, x)
+
+
+def test_float64_without_such_numbers(device):
+    check(lambda x: ((x * 0.5 + 2).exp().sum(0), x.softmax(0), x > 0, x @ x.T, x.mean(), x + 3),
+          torch.randn(3, 4, dtype=torch.float64), device=device)
+    check(lambda x: x * 0.1, torch.randn(3), device=device)
+    check_all_on_device()

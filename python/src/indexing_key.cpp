@@ -196,10 +196,11 @@ class Selector {
     selection_.chosen.push_back(std::move(chosen));
   }
 
+  /// A size of 0 chooses nothing, whatever the axis has: NumPy's rule, and the standard's.
   void check_mask(const TensorObject& mask) const {
     for (size_t i = 0; i < mask.sizes().size(); ++i) {
       const int64_t expected = tensor_.sizes()[axis_ + i];
-      if (mask.sizes()[i] == expected) continue;
+      if (mask.sizes()[i] == expected || mask.sizes()[i] == 0) continue;
       fail(PyExc_IndexError, "index: the mask has the shape " + shape_text(mask.sizes()) +
                                  ", and axis " + std::to_string(axis_ + i) + " has the size " +
                                  std::to_string(expected));

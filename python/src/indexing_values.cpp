@@ -232,8 +232,12 @@ class Chooser {
     assign(front, bp::scatter_nd(front, rows, updates, {}, stream_));
   }
 
-  /// Where one value is for all that a single mask chooses: nothing needs to be counted.
-  bool is_one_mask() const { return selection_.chosen.size() == 1 && has_mask_; }
+  /// Where one value is for all that a single mask chooses: nothing needs to be counted. A mask of
+  /// no elements has not the sizes that this takes.
+  bool is_one_mask() const {
+    return selection_.chosen.size() == 1 && has_mask_ &&
+           product(tensor_of(selection_.chosen[0].tensor).sizes()) > 0;
+  }
   /// `source` has the rank of the result, and the size 1 along the mask.
   void put_where(const bp::Tensor& source) const {
     const Chosen& chosen = selection_.chosen[0];

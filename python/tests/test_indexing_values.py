@@ -346,3 +346,23 @@ x[[0], bp.asarray([0])] += 1
 assert x.tolist() == [[2, 9], [3, 4]]
 """
     subprocess.run([sys.executable, "-P", "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize(
+    "mask, rest", [((0,), (2, 4)), ((0, 2), (4,)), ((3, 0), (4,)), ((0, 0, 4), ())]
+)
+def test_a_mask_of_no_elements_chooses_nothing(device, dtype, mask, rest):
+    """Whatever the size of the axis, as in NumPy."""
+    a = np.arange(24).reshape(3, 2, 4).astype(dtype)
+    x, key = bp.asarray(a, device=device), bp.zeros(mask, dtype="bool", device=device)
+    none = np.zeros(mask, bool)
+    assert x[key].shape == (0, *rest) == a[none].shape
+    assert x[::-1, :, ::2][bp.zeros(0, dtype="bool", device=device)].shape == (0, 2, 2)
+    x[key] = 7
+    x[key] = bp.ones((0, *rest), device=device)
+    assert (x.numpy() == a).all()
+    with pytest.raises(ValueError, match="cannot be repeated to the chosen shape"):
+        x[key] = bp.ones((2, *rest), device=device)
+    with pytest.raises(IndexError, match="the mask has the shape"):
+        x[bp.zeros((2, 0), dtype="bool", device=device)]

@@ -167,6 +167,16 @@ PyObject* compare_with_stranger(PyObject* a, PyObject* b, int operation) {
                             "' and '" + name_of_type(b) + "'");
 }
 
+/// As NumPy has it where all elements are on one side of the number. They equal themselves.
+nb::object compare_beyond(int operation, int order, const TensorObject& tensor) {
+  const bool is_below = operation == Py_LT || operation == Py_LE;
+  const bool is_above = operation == Py_GT || operation == Py_GE;
+  const bool holds = order > 0 ? is_below : is_above;
+  const uint32_t op = holds || operation == Py_NE ? BP_OP_EQUAL : BP_OP_NOT_EQUAL;
+  const bpa_tensor* const inputs[] = {tensor.handle(), tensor.handle()};
+  return call_operator(op, inputs, tensor, tensor.is_large());
+}
+
 PyObject* compare(PyObject* a, PyObject* b, int operation) {
   return guarded([&]() -> PyObject* {
     Operands operands;
@@ -176,6 +186,9 @@ PyObject* compare(PyObject* a, PyObject* b, int operation) {
     if (is_complex(dtype.code) && !orders) {
       const char* name = operation == Py_NE ? "not_equal" : "equal";
       return call_two_complex(name, operands, dtype).release().ptr();
+    }
+    if (const int order = operands.known_order(dtype)) {
+      return compare_beyond(operation, order, operands.first_tensor()).release().ptr();
     }
     operands.unify(orders && dtype.kind == Kind::kBool ? dtype_row(BP_DTYPE_U8) : dtype);
     return call_two(comparison_operator(operation), operands).release().ptr();

@@ -120,6 +120,13 @@ const Dtype& Operands::promoted(const char* function) const {
                      : promote_weak(tensor_of(b.object).dtype(), a.number_kind);
 }
 
+int Operands::known_order(const Dtype& dtype) const {
+  if (dtype.kind != Kind::kInt && dtype.kind != Kind::kUint) return 0;
+  const auto& [a, b] = sides_;
+  if (!b.is_tensor) return side_of(b.object, dtype);
+  return a.is_tensor ? 0 : -side_of(a.object, dtype);
+}
+
 void Operands::unify(const char* function) { unify(promoted(function)); }
 
 void Operands::unify(const Dtype& wanted) {

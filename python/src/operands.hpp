@@ -41,6 +41,10 @@ class Operands {
   void unify(const Dtype& wanted);
   const Dtype& promoted(const char* function) const;
 
+  /// Of a tensor and a Python int beyond what `dtype` holds: 1 where that makes the left one the
+  /// smaller, whatever its elements, -1 the larger. Else 0.
+  int known_order(const Dtype& dtype) const;
+
   std::array<const bpa_tensor*, 2> handles() const { return {handle(0), handle(1)}; }
   const bpa_tensor* handle(size_t i) const;
   /// For what Python computes: a tensor of that dtype on the device.

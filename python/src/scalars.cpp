@@ -160,18 +160,8 @@ uint64_t highest(const Dtype& dtype) {
 }
 
 void store_int(nb::handle number, const Dtype& dtype, void* out_bytes, const char* place) {
-  int overflow = 0;
-  const int64_t value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
-  if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
-  uint64_t bits = static_cast<uint64_t>(value);
-  bool fits = overflow == 0 && value >= lowest(dtype) &&
-              (value < 0 || static_cast<uint64_t>(value) <= highest(dtype));
-  if (overflow > 0 && dtype.code == BP_DTYPE_U64) {
-    bits = PyLong_AsUnsignedLongLong(number.ptr());
-    fits = PyErr_Occurred() == nullptr;
-    PyErr_Clear();
-  }
-  if (!fits) fail_range(number, dtype, place);
+  if (side_of(number, dtype) != 0) fail_range(number, dtype, place);
+  const uint64_t bits = PyLong_AsUnsignedLongLongMask(number.ptr());
   std::memcpy(out_bytes, &bits, dtype.item_bytes);
 }
 
@@ -203,6 +193,19 @@ void store_complex(nb::handle number, const Dtype& dtype, void* out_bytes) {
 }
 
 }  // namespace
+
+int side_of(nb::handle number, const Dtype& dtype) {
+  int overflow = 0;
+  const int64_t value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+  if (overflow < 0 || (overflow == 0 && value < lowest(dtype))) return -1;
+  if (overflow == 0) return value > 0 && static_cast<uint64_t>(value) > highest(dtype) ? 1 : 0;
+  if (dtype.code != BP_DTYPE_U64) return 1;
+  static_cast<void>(PyLong_AsUnsignedLongLong(number.ptr()));
+  const bool fits = PyErr_Occurred() == nullptr;
+  PyErr_Clear();
+  return fits ? 0 : 1;
+}
 
 bool number_kind(nb::handle object, Kind& out_kind) {
   PyObject* number = object.ptr();

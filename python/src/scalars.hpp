@@ -21,6 +21,9 @@ const Dtype& default_dtype(Kind kind);
 /// TypeError for a complex number into a real dtype. `place` begins their words.
 void encode_number(nb::handle number, const Dtype& dtype, void* out_bytes, const char* place = "");
 
+/// Where a Python int lies: -1 below what an integer dtype holds, 0 among it, 1 above.
+int side_of(nb::handle number, const Dtype& dtype);
+
 /// The Python number that the bytes stand for.
 nb::object decode_number(const Dtype& dtype, const void* bytes);
 

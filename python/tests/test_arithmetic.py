@@ -135,6 +135,20 @@ def test_promotion(device):
         promoted("uint64", "int64")
 
 
+@pytest.mark.parametrize("compare", [operator.eq, operator.ne, operator.lt, operator.le,
+                                     operator.gt, operator.ge])
+def test_comparisons_with_what_the_dtype_cannot_hold(device, compare):
+    for dtype in ("int8", "uint8", "int64", "uint64"):
+        array = np.array([np.iinfo(dtype).min, 1, np.iinfo(dtype).max], dtype)
+        x = bp.asarray(array, device=device)
+        for number in (300, -1, -129, 2**63, 2**64 - 1, 2**64, -(2**63) - 1, 10**30, -(10**30)):
+            for found, expected in ((compare(x, number), compare(array, number)),
+                                    (compare(number, x), compare(number, array))):
+                assert found.dtype is bp.bool and found.tolist() == expected.tolist(), number
+    flags = bp.asarray([True, False], device=device)
+    assert compare(flags, 2**70).tolist() == compare(np.array([1, 0]), 2**70).tolist()
+
+
 def test_weak_scalars(device):
     def dtype_of(name, number):
         x = bp.ones(2, dtype=name, device=device)

@@ -307,6 +307,13 @@ void sum_columns(const RowsOf<const float>& a, int64_t m, const float* b, size_t
   }
 }
 
+// Terms that are summed in f32. Vectors and groups of eight rows keep each of these sums short;
+// where there are more terms, such sums are added in f64, so that the error does not grow.
+int64_t terms_in_a_row() {
+  const hn::ScalableTag<float> d;
+  return std::max<int64_t>(256, 128 * static_cast<int64_t>(hn::Lanes(d)));
+}
+
 }  // namespace bp::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -316,15 +323,13 @@ namespace {
 
 HWY_EXPORT(sum_rows);
 HWY_EXPORT(sum_columns);
+HWY_EXPORT(terms_in_a_row);
 
 constexpr int64_t kMostRows = 4;
 // Threads share the columns in multiples of this: some vectors of any width.
 constexpr int64_t kColumns = 64;
 // Elements of y that stay in the first-level cache while the rows of the weights pass by.
 constexpr int64_t kBlock = 4096;
-// Terms that are summed in f32. Vectors and groups of eight rows keep each of these sums short;
-// where there are more terms, such sums are added in f64, so that the error does not grow.
-constexpr int64_t kTermsInARow = 2048;
 // Terms of a run, of which each is a task of its own where the columns are too few to share out.
 constexpr int64_t kRun = 1 << 16;
 
@@ -451,8 +456,9 @@ void sum_long_part(const SkinnyPlan& plan, const bp_launch_args& args, const Par
   const int64_t columns = part.last - part.first;
   const int64_t count = plan.shape.m * columns;
   std::fill_n(totals, count, 0.0);
-  for (int64_t term = part.begin; term < part.end; term += kTermsInARow) {
-    const int64_t end = std::min(term + kTermsInARow, part.end);
+  const int64_t most = HWY_DYNAMIC_DISPATCH(terms_in_a_row)();
+  for (int64_t term = part.begin; term < part.end; term += most) {
+    const int64_t end = std::min(term + most, part.end);
     sum_part(plan, args, {part.first, part.last, term, end}, {sums, columns});
     for (int64_t i = 0; i < count; ++i) totals[i] += sums[i];
   }
@@ -463,7 +469,7 @@ void multiply(const SkinnyPlan& plan, const bp_launch_args& args, int64_t first,
   const MatmulShape& s = plan.shape;
   const Part part{first, last, 0, s.k};
   const RowsOf<float> y{address_of<float>(output_of(args)) + first, s.n};
-  if (s.k <= kTermsInARow) {
+  if (s.k <= HWY_DYNAMIC_DISPATCH(terms_in_a_row)()) {
     sum_part(plan, args, part, y);
     return;
   }

@@ -307,12 +307,7 @@ void sum_columns(const RowsOf<const float>& a, int64_t m, const float* b, size_t
   }
 }
 
-// Terms that are summed in f32. Vectors and groups of eight rows keep each of these sums short;
-// where there are more terms, such sums are added in f64, so that the error does not grow.
-int64_t terms_in_a_row() {
-  const hn::ScalableTag<float> d;
-  return std::max<int64_t>(256, 128 * static_cast<int64_t>(hn::Lanes(d)));
-}
+int64_t lane_count() { return static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
 
 }  // namespace bp::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -323,13 +318,18 @@ namespace {
 
 HWY_EXPORT(sum_rows);
 HWY_EXPORT(sum_columns);
-HWY_EXPORT(terms_in_a_row);
+HWY_EXPORT(lane_count);
 
 constexpr int64_t kMostRows = 4;
 // Threads share the columns in multiples of this: some vectors of any width.
 constexpr int64_t kColumns = 64;
 // Elements of y that stay in the first-level cache while the rows of the weights pass by.
 constexpr int64_t kBlock = 4096;
+// Numbers that are added in f32, one behind the other. Where there are more terms, such sums are
+// added in f64, so that the error does not grow.
+constexpr int64_t kInARow = 256;
+// Columns that sum_columns() takes at once.
+constexpr int64_t kColumnsToTheEnd = 4;
 // Terms of a run, of which each is a task of its own where the columns are too few to share out.
 constexpr int64_t kRun = 1 << 16;
 
@@ -449,18 +449,32 @@ void sum_part(const SkinnyPlan& plan, const bp_launch_args& args, const Part& pa
   }
 }
 
+// Terms that are summed in f32: rows are added in groups of eight, columns in each lane.
+int64_t terms_in_f32(const MatmulShape& s) {
+  return kInARow * (s.b_col == 1 ? 8 : HWY_DYNAMIC_DISPATCH(lane_count)());
+}
+
 // totals[i, j] = the sum over the terms of `part`, which has up to kBlock elements of y.
 void sum_long_part(const SkinnyPlan& plan, const bp_launch_args& args, const Part& part,
                    double* totals) {
   float sums[kBlock];
+  const MatmulShape& s = plan.shape;
   const int64_t columns = part.last - part.first;
-  const int64_t count = plan.shape.m * columns;
-  std::fill_n(totals, count, 0.0);
-  const int64_t most = HWY_DYNAMIC_DISPATCH(terms_in_a_row)();
-  for (int64_t term = part.begin; term < part.end; term += most) {
-    const int64_t end = std::min(term + most, part.end);
-    sum_part(plan, args, {part.first, part.last, term, end}, {sums, columns});
-    for (int64_t i = 0; i < count; ++i) totals[i] += sums[i];
+  std::fill_n(totals, s.m * columns, 0.0);
+  const int64_t most = terms_in_f32(s);
+  // Columns that are contiguous are read to their ends, a few at a time, as memory is read fastest.
+  const int64_t group = s.b_col == 1 ? columns : kColumnsToTheEnd;
+  for (int64_t first = part.first; first < part.last; first += group) {
+    const int64_t last = std::min(first + group, part.last);
+    for (int64_t term = part.begin; term < part.end; term += most) {
+      const int64_t end = std::min(term + most, part.end);
+      sum_part(plan, args, {first, last, term, end}, {sums, last - first});
+      for (int64_t i = 0; i < s.m; ++i) {
+        double* const row = totals + i * columns + (first - part.first);
+        const float* const own = sums + i * (last - first);
+        for (int64_t j = 0; j < last - first; ++j) row[j] += own[j];
+      }
+    }
   }
 }
 
@@ -469,7 +483,7 @@ void multiply(const SkinnyPlan& plan, const bp_launch_args& args, int64_t first,
   const MatmulShape& s = plan.shape;
   const Part part{first, last, 0, s.k};
   const RowsOf<float> y{address_of<float>(output_of(args)) + first, s.n};
-  if (s.k <= HWY_DYNAMIC_DISPATCH(terms_in_a_row)()) {
+  if (s.k <= terms_in_f32(s)) {
     sum_part(plan, args, part, y);
     return;
   }

@@ -97,13 +97,7 @@ def searchsorted(
     _arguments.in_range("searchsorted", "x2", x2, dtype)
     values = x2 if isinstance(x2, Tensor) else _core.asarray(x2, dtype=dtype, device=x1.device)
     ordered, values = x1.astype(dtype, copy=False), values.astype(dtype, copy=False)
-    return places_in(ordered, values, right=side == "right")
-
-
-def places_in(ordered: Tensor, values: Tensor, right: bool = False) -> Tensor:
-    """searchsorted() of one dtype. The operator takes a further axis for its comparisons."""
-    found = ops.searchsorted(ordered, _views.flat(values), right=right)
-    return _views.reshaped(found, values.shape)
+    return ops.searchsorted(ordered, values, right=side == "right")
 
 
 def _sorted_by(x1: Tensor, sorter: Tensor) -> Tensor:

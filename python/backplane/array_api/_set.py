@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from .. import _core, ops
 from .._core import Dtype, Tensor
-from . import _arguments, _complex, _indexing, _kinds, _manipulation, _searching, _sorting, _views
+from . import _arguments, _complex, _indexing, _kinds, _manipulation, _sorting, _views
 
 __all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
@@ -151,5 +151,5 @@ def _contained(x: Tensor, among: Tensor) -> Tensor:
         x = _views.reshaped(_views.part(numbers, 0, 0, x.size), x.shape)
         among = _views.part(numbers, 0, x.size, together.size)
     ordered = _sorting.sort(among)
-    places = ops.min(_searching.places_in(ordered, x), among.size - 1)
+    places = ops.min(ops.searchsorted(ordered, x), among.size - 1)
     return ops.equal(ops.gather(ordered, places), x)

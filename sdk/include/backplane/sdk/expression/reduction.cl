@@ -2,8 +2,8 @@
 //
 // The loops of emitted reductions in OpenCL C 1.2. A program is layout.h, words.h, memory.cl, what
 // bp-exprgen wrote of one reduction and dtype, and this text. That defines BP_KERNEL(form), a
-// kernel's name; BP_ACCUMULATOR, a type; bp_start(); BP_MAP(i), of element i of x; bp_combine(a,
-// b); and BP_FINISH(i, a, count), which stores output i.
+// kernel's name; BP_ACCUMULATOR, a type; bp_start(); BP_MAP(i), of element i of x; bp_combine(a, b);
+// and BP_FINISH(i, a, count), which stores output i.
 
 // Where the item `item` of the dimensions [first, first + rank) lies, in elements.
 static long bp_place(const bp_reduction_layout* layout, ulong first, ulong rank, ulong item) {

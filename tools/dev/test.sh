@@ -25,6 +25,7 @@ command_test() {
   fi
   if [[ $suite == full ]]; then
     test_preset asan full all '^python_'
+    test_preset asan left_to_full
     test_preset clang quick
     test_preset tsan quick
     test_preset fuzz full fuzzers
@@ -77,7 +78,10 @@ report_left_out() {  # report_left_out SUITE
   [[ $1 != quick ]] || return 0
   say "Left out of asan ($list):"
   sed -En 's/^([a-z0-9_]+) (asan|both):/  \1:/p' "$list"
-  [[ $1 == full ]] || return 0
+  if [[ $1 != full ]]; then
+    sed -En 's/^([a-z0-9_]+) asan_quick:/  \1:/p' "$list"
+    return 0
+  fi
   say "Left out of tsan ($list):"
   sed -En 's/^([a-z0-9_]+) (tsan|both):/  \1:/p' "$list"
 }

@@ -29,14 +29,12 @@ def search_path(named):
 
 
 def _look_up():
-    import importlib.metadata
-
     folders = []
-    for entry in sorted(importlib.metadata.entry_points(group=GROUP)):
+    for entry in sorted(_entries()):
         try:
             folder = _folder(entry.load())
         except (Exception, SystemExit) as error:  # it runs other people's code
-            _warn(entry, f"{type(error).__name__}: {error}")
+            _warn(entry, _words(error))
             continue
         if not os.path.isabs(folder) or not os.path.isdir(folder) or ":" in folder:
             _warn(entry, f"expected the absolute path of a folder, without ':', found {folder!r}")
@@ -45,13 +43,45 @@ def _look_up():
     return folders
 
 
+def _entries():
+    """Those of the group. A package whose list of them cannot be read, which ends what Python's own
+    entry_points() does, leaves the others theirs."""
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.entry_points(group=GROUP)
+    except Exception:
+        found = {}
+    for package in importlib.metadata.distributions():
+        try:
+            # As Python has it: of two packages of one name the first on sys.path.
+            found.setdefault(package.name, package.entry_points.select(group=GROUP))
+        except Exception as error:
+            line = f"{package.name}: its entry points cannot be read: {_words(error)}"
+            _logging.tell(_logging.WARNING, line)
+    return [entry for entries in found.values() for entry in entries]
+
+
 def _folder(named):
     if isinstance(named, types.ModuleType):
+        if not hasattr(named, "__path__"):
+            raise TypeError(f"expected a package, found the module {named.__name__!r}")
         return next(iter(named.__path__))
-    return os.fspath(named() if callable(named) else named)
+    folder = os.fspath(named() if callable(named) else named)
+    if not isinstance(folder, str):
+        raise TypeError(f"expected a path that is a str, found {type(folder).__name__}")
+    folder.encode()  # as the library takes it
+    return folder
+
+
+def _words(error):
+    import traceback
+
+    # It bears an error whose own words fail.
+    return traceback.format_exception_only(error)[-1].strip()
 
 
 def _warn(entry, reason):
-    wheel = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "?"
+    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "?"
     what = f"the entry point {entry.name!r} ({entry.value})"
-    _logging.tell(_logging.WARNING, f"{wheel}: {what} is left out: {reason}")
+    _logging.tell(_logging.WARNING, f"{package}: {what} is left out: {reason}")

@@ -91,6 +91,13 @@ def test_a_runtime_of_other_plugins_has_none(wheels, tmp_path):
     assert wheels.run(code, BACKPLANE_PLUGINS="") == (["[]"], [])
 
 
+MUTE = """class Mute(Exception):
+    def __str__(self):
+        raise ValueError
+raise Mute
+"""
+
+
 def test_broken_entry_points_are_told_by_name(wheels):
     wheels.add("gone", "no_such_module:folder")
     wheels.add("empty", "empty:folder")
@@ -100,18 +107,27 @@ def test_broken_entry_points_are_told_by_name(wheels):
     wheels.add("relative", "relative:folder", "folder = 'plugins'\n")
     wheels.add("missing", "missing:folder", "folder = '/nowhere/plugins'\n")
     wheels.add("two", "two:folder", "folder = '/tmp:/usr'\n")
+    wheels.add("binary", "binary:folder", "folder = b'/tmp'\n")
+    latin = wheels.add("latin", "latin:folder", ENTRY_FOLDER.replace("plugins", "\\udcff"))
+    os.mkdir(os.fsencode(latin) + b"/\xff")
+    (wheels.add("single", "single.file") / "file.py").touch()
+    wheels.add("mute", "mute", MUTE)
     plugin_at(wheels.add("zebra", "zebra"))
     out, err = wheels.run(MAKE + "print(bp.ones(2).tolist())\nbp.Runtime()\n")
     assert out == ["[1.0, 1.0]"]
     start = "backplane warning: {0} 1.5: the entry point '{0}' ({1}) is left out: {2}"
     expected = [
+        start.format("binary", "binary:folder", "TypeError: expected a path that is a str, found"),
         start.format("empty", "empty:folder", "AttributeError: "),
         start.format("gone", "no_such_module:folder", "ModuleNotFoundError: "),
+        start.format("latin", "latin:folder", "UnicodeEncodeError: "),
         start.format("leaves", "leaves", "SystemExit: 4"),
         start.format("missing", "missing:folder", "expected the absolute path of a folder"),
+        start.format("mute", "mute", "mute.Mute: "),
         start.format("number", "number:folder", "TypeError: "),
         start.format("raises", "raises", "OSError: no driver"),
         start.format("relative", "relative:folder", "expected the absolute path of a folder"),
+        start.format("single", "single.file", "TypeError: expected a package, found the module 's"),
         start.format("two", "two:folder", "expected the absolute path of a folder"),
     ]
     ours = [line for line in err if "entry point" in line]  # once, and not for each Runtime
@@ -119,6 +135,19 @@ def test_broken_entry_points_are_told_by_name(wheels):
     for line, begin in zip(ours, expected):
         assert line.startswith(begin), (line, begin)
     assert sum("zebra" in line for line in err) == 3  # the good one beside them, for each Runtime
+
+
+@pytest.mark.parametrize(
+    "text", [b"[console_scripts]\nalone\n", b"[backplane.plugins]\na = \xff\n"], ids=["word", "byte"]
+)
+def test_entry_points_that_cannot_be_read_are_those_of_one_package(wheels, text, tmp_path):
+    wheels.add("broken", "broken")
+    (tmp_path / "broken-1.5.dist-info" / "entry_points.txt").write_bytes(text)
+    home = plugin_at(wheels.add("acme", "acme"))
+    out, err = wheels.run(MAKE + "print(bp.ones(2).tolist())\n")
+    assert out == ["[1.0, 1.0]"]
+    assert err[0].startswith("backplane warning: broken: its entry points cannot be read: "), err
+    assert len(err) == 3 and all(str(home) in line for line in err[1:]), err
 
 
 def test_what_the_user_names_comes_first(wheels, tmp_path):

@@ -138,7 +138,7 @@ def test_broken_entry_points_are_told_by_name(wheels):
 
 
 @pytest.mark.parametrize(
-    "text", [b"[console_scripts]\nalone\n", b"[backplane.plugins]\na = \xff\n"], ids=["word", "byte"]
+    "text", [b"[console_scripts]\nalone\n", b"[backplane.plugins]\na = \xff\n"], ids=["row", "byte"]
 )
 def test_entry_points_that_cannot_be_read_are_those_of_one_package(wheels, text, tmp_path):
     wheels.add("broken", "broken")

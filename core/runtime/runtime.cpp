@@ -42,16 +42,18 @@ Result<std::vector<OptionSetting>> parse_settings(const std::vector<std::string>
 
 /// A folder that the program names is there; those of the environment may come and go, which the
 /// log tells.
-Status check_plugin_path(const std::vector<std::string>& folders) {
-  const std::string expected = "plugin_path: expected the absolute path of a folder, found ";
-  for (const std::string& folder : folders) {
-    if (!folder.starts_with('/')) return Status(BP_INVALID_ARGUMENT, expected + quoted(folder));
-    const auto names = names_in_folder(folder);
-    if (!names.ok()) {
-      return Status(BP_INVALID_ARGUMENT, expected + foreign_text(names.status().message()));
-    }
-  }
-  return {};
+Status check_folder(const std::string& argument, const std::string& folder) {
+  const std::string expected = argument + ": expected the absolute path of a folder, found ";
+  if (!folder.starts_with('/')) return Status(BP_INVALID_ARGUMENT, expected + quoted(folder));
+  const auto names = names_in_folder(folder);
+  if (names.ok()) return {};
+  return Status(BP_INVALID_ARGUMENT, expected + foreign_text(names.status().message()));
+}
+
+Status check_folders(const RuntimeArgs& args) {
+  for (const std::string& folder : args.plugin_path) BP_TRY(check_folder("plugin_path", folder));
+  if (!args.install_directory || args.install_directory->empty()) return {};
+  return check_folder("install_dir", *args.install_directory);
 }
 
 }  // namespace
@@ -106,7 +108,7 @@ Status Runtime::apply_options(const RuntimeArgs& args) {
 
 Status Runtime::load(const RuntimeArgs& args) {
   LoadOptions load_options;
-  if (!load_options.privileged) BP_TRY(check_plugin_path(args.plugin_path));
+  if (!load_options.privileged) BP_TRY(check_folders(args));
   load_options.search_path = args.plugin_path;
   for (std::string& folder : options_.parts("BACKPLANE_PLUGIN_PATH")) {
     load_options.search_path.push_back(std::move(folder));

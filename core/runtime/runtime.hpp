@@ -38,7 +38,7 @@ struct RuntimeArgs {
   std::function<Status(OpRegistry*)> register_ops;
   /// Folders searched before BACKPLANE_PLUGIN_PATH: absolute, and there.
   std::vector<std::string> plugin_path;
-  /// Replaces the installed plugin folder, if set.
+  /// Replaces the installed plugin folder, if set: absolute, and there; empty: no folder.
   std::optional<std::string> install_directory;
   /// "<plugin id>.<option>" = value; stronger than the configuration file.
   std::vector<OptionSetting> plugin_options;
@@ -64,8 +64,8 @@ class CloseListener {
 
 class Runtime : public SpreadCounted<Runtime> {
  public:
-  /// Errors: a folder of plugin_path that is not there, a bad environment option, configuration
-  /// file or plugin option. That no plugin was found is not one: the Runtime then has no devices.
+  /// Errors: a folder of `args` that is not there, a bad environment option, configuration file or
+  /// plugin option. That no plugin was found is not one: the Runtime then has no devices.
   static Result<Ref<Runtime>> create(const RuntimeArgs& args);
   /// Of the last owner, on a thread of its own where the end would wait for this one.
   static void end(const Runtime* runtime) noexcept;

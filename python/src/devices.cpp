@@ -381,8 +381,8 @@ void bind_devices(nb::module_& module) {
       module, "Runtime", nb::is_final(), nb::is_weak_referenceable(),
       "Finds plugins and opens their devices; owns everything on them. "
       "plugin_path: a folder or a list of them, searched before the "
-      "installed plugins; absolute paths of what is there. install_dir: a folder in place of "
-      "the installed plugins, those of other wheels too. options: a dict of "
+      "installed plugins; absolute paths of what is there. install_dir: such a folder in place "
+      "of the installed plugins, those of other wheels too. options: a dict of "
       "plugins' options (\"npu.memory\": \"64MiB\") and of the library's "
       "(\"BACKPLANE_LOG\"), before which the environment gives way; values are "
       "str, int or bool. Any thread; `with` closes it.")

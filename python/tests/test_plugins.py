@@ -87,7 +87,7 @@ def test_folder_of_an_entry_point_is_searched(wheels, value, source, inside):
 
 def test_a_runtime_of_other_plugins_has_none(wheels, tmp_path):
     plugin_at(wheels.add("acme", "acme"))
-    code = f"import backplane as bp\nprint(bp.Runtime(install_dir='{tmp_path}/none').devices())\n"
+    code = f"import backplane as bp\nprint(bp.Runtime(install_dir='{tmp_path}').devices())\n"
     assert wheels.run(code, BACKPLANE_PLUGINS="") == (["[]"], [])
 
 

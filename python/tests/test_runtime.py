@@ -72,6 +72,11 @@ def test_folders_that_name_nothing(tmp_path):
             bp.Runtime(plugin_path=path)
         assert str(caught.value) == expected + found
         assert caught.value.status == "INVALID_ARGUMENT" and isinstance(caught.value, bp.Error)
+    with pytest.raises(ValueError) as caught:
+        bp.Runtime(install_dir="/nowhere")
+    assert str(caught.value) == expected.replace("plugin_path", "install_dir") + (
+        "/nowhere: No such file or directory"
+    )
     for arguments, words in (
         ({"plugin_path": ""}, "'plugin_path': expected the path of a folder, found ''"),
         ({"plugin_path": ["/tmp", ""]}, "'plugin_path': expected the path of a folder, found ''"),

@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, MinimalDeviceTest, testing::Values("good:0"), 
 
 TEST(Runtime, Create_NoPlugins_HasNoDevicesAndSaysSo) {
   RuntimeArgs args = test_runtime_args();
-  args.install_directory = BP_FAKES_DIR "/absent_folder";
+  args.install_directory = "";
   auto runtime = Runtime::create(args);
   ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
   EXPECT_TRUE((*runtime)->devices().empty());
@@ -224,6 +224,13 @@ TEST(Runtime, Create_FolderThatIsNotThere_IsRefusedWhereTheProgramNamesIt) {
     EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT);
     EXPECT_EQ(status.message(),
               "plugin_path: expected the absolute path of a folder, found " + found);
+    if (folder.empty()) continue;  // as install_dir: no folder
+    RuntimeArgs installed = test_runtime_args();
+    installed.install_directory = folder;
+    const Status refused = Runtime::create(installed).status();
+    EXPECT_EQ(refused.code(), BP_INVALID_ARGUMENT);
+    EXPECT_EQ(refused.message(),
+              "install_dir: expected the absolute path of a folder, found " + found);
   }
   args.plugin_path = {};
   args.options = {{"BACKPLANE_PLUGIN_PATH", "/nowhere:" + file + ":plugins"}};

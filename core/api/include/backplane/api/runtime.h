@@ -24,7 +24,8 @@ typedef struct bpa_runtime_args {
 
 /* Finds and loads plugins and opens their devices. That none is found is not an error. args: NULL
  * for defaults. Errors: INVALID_ARGUMENT for an option, naming it, and for a folder of plugin_path
- * that is not there, is none, or is relative; of BACKPLANE_PLUGIN_PATH the log tells it. */
+ * or install_dir that is not there, is none, or is relative ("" as install_dir: no folder); of
+ * BACKPLANE_PLUGIN_PATH the log tells it. */
 BPA_API bpa_status bpa_runtime_create(const bpa_runtime_args* args, bpa_runtime** out_runtime);
 
 /* Closes all devices; later use of anything below answers GONE, but for what an object knows of

@@ -9,10 +9,12 @@ from ._core import Tensor
 
 TYPE_CHECKING = False  # what type checkers take for true
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ._core import _DtypeLike
 
 
-def _sizes(function: str, values: tuple[int | tuple[int, ...], ...]) -> tuple[int, ...]:
+def _sizes(function: str, values: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
     """Of f(2, 3) and f((2, 3)) alike."""
     if len(values) == 1 and isinstance(values[0], tuple | list):
         values = tuple(values[0])
@@ -22,7 +24,7 @@ def _sizes(function: str, values: tuple[int | tuple[int, ...], ...]) -> tuple[in
     return tuple(value.__index__() for value in values)  # type: ignore[union-attr]
 
 
-def reshape(self: Tensor, *shape: int | tuple[int, ...], copy: bool | None = None) -> Tensor:
+def reshape(self: Tensor, *shape: int | Sequence[int], copy: bool | None = None) -> Tensor:
     """The same elements in another shape; one size may be -1. A view where strides allow."""
     from . import array_api
 
@@ -43,7 +45,7 @@ def flatten(self: Tensor) -> Tensor:
     return array_api.reshape(self, (-1,) if self.size else (0,), copy=True)
 
 
-def transpose(self: Tensor, *axes: int | tuple[int, ...]) -> Tensor:
+def transpose(self: Tensor, *axes: int | Sequence[int]) -> Tensor:
     """A view with the axes in that order, by default in reverse."""
     from . import array_api
 

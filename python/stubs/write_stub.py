@@ -14,16 +14,19 @@ from nanobind import stubgen
 import backplane._core
 
 
+def corrected(line):
+    if "def " in line:
+        return re.sub(r"(?<!\.)\bbool\b", "builtins.bool", line)
+    # The extension's classes, which have no bases in the stub, are final.
+    return re.sub(r"^(?=class \w+:)", "@final\n", line)
+
+
 def stub_text(pattern_file):
     generator = stubgen.StubGen(
         module=backplane._core, patterns=stubgen.load_pattern_file(pattern_file), quiet=True
     )
     generator.put(backplane._core)
-    lines = generator.get().splitlines(keepends=True)
-    return "".join(
-        re.sub(r"(?<!\.)\bbool\b", "builtins.bool", line) if "def " in line else line
-        for line in lines
-    )
+    return "".join(map(corrected, generator.get().splitlines(keepends=True)))
 
 
 def main(pattern_file, output):

@@ -23,6 +23,7 @@ import numpy as np
 
 import backplane as bp
 import backplane.array_api as xp
+import backplane.torch
 from backplane import ops
 
 
@@ -54,12 +55,20 @@ def sums(x: bp.Tensor) -> list[bp.Tensor]:
     return [total, x.prod(dtype=np.float64).to_device("cpu:0", stream=None), xp.eye(2, dtype=float)]
 
 
+def of_torch() -> int:
+    backplane.torch.forget_weights()
+    backplane.torch.reset_report()
+    report: backplane.torch.Report = backplane.torch.report()
+    return report.runs + report.fallbacks[0].nodes + sum(report.graph_breaks.values())
+
+
 def main() -> None:
     device: bp.Device = bp.device("cpu:0")
     x = bp.asarray([[1.0, 2.0], [3.0, 4.0]], dtype=bp.float32, device=device)
     y = index(normalised(x) @ x.T)
     is_bool: bool = y.dtype == bp.bool and y.dtype is not bp.int8
     values, indices = ops.top_k(x, 1)
+    print(x.reshape([2, 2]).transpose([1, 0]), x.transpose(1, 0).reshape((4,)))
     print(x.reshape(-1, 1).sum(0, keepdims=True).item(), x.std(correction=1).clip(max=2))
     a, b = ops.split(x, 2)
     total: float = x.numpy().sum() + len(x) + float(x[0, 0]) + x.size
@@ -96,6 +105,7 @@ x["a"]
 x["a"] = 1
 x @ 3
 flag: bp.bool = True
+class Mine(bp.Tensor): pass
 x.sum(dtype=3)
 x.to_device("cpu:0", stream=3)
 bp.load("model.onnx")(x, timeout=5)

@@ -55,7 +55,7 @@ def _forget(graph, key, _):
 _graphs = weakref.WeakSet()
 
 
-def forget_weights():
+def forget_weights() -> None:
     """Weights move to their devices anew with the next calls: for those that were written to where
     torch does not see it, through ``.data``, ``.numpy()`` or DLPack."""
     for graph in list(_graphs):

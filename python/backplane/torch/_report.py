@@ -41,8 +41,8 @@ class Report:
     torch_nodes: int  # and those that torch does
     sessions: int  # that were loaded: one for each set of weights
     runs: int  # of sessions
-    fallbacks: tuple  # of Fallback
-    graph_breaks: dict  # and functions left alone, of every backend: how often, by PyTorch's words
+    fallbacks: tuple[Fallback, ...]
+    graph_breaks: dict[str, int]  # and functions left alone, of every backend: how often, by why
 
 
 _COUNTS = ("graphs", "device_nodes", "torch_nodes", "sessions", "runs")
@@ -103,7 +103,7 @@ class _RecompileLimit(logging.Filter):
 logging.getLogger("torch._dynamo.convert_frame").addFilter(_RecompileLimit())
 
 
-def report():
+def report() -> Report:
     """The counters since the process began, or since reset_report()."""
     with _lock:
         counts = {name: _counts[name] for name in _COUNTS}
@@ -111,7 +111,7 @@ def report():
         return Report(**counts, fallbacks=tuple(_fallbacks), graph_breaks=dict(breaks))
 
 
-def reset_report():
+def reset_report() -> None:
     """Begins anew. PyTorch's own counter of graph breaks too."""
     with _lock:
         _counts.clear()

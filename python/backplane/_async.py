@@ -22,21 +22,16 @@ class _Pending:
     def __init__(self):
         self.queue = _core._CompletionQueue()
         self._numbers = itertools.count()
-        self._lock = threading.Lock()  # a run may end before it is noted
         self._runs = {}
 
     def start(self, session, function, inputs, options, future):
-        with self._lock:
-            number = next(self._numbers)
-            run = session._start(self.queue, number, function, inputs, **options)
-            self._runs[number] = run, future
-        return run
+        """Without a lock: Python code of the inputs may start runs too, and wait for them."""
+        noted = self._runs, next(self._numbers), future
+        return session._start(self.queue, noted, function, inputs, **options)
 
     def take(self):
         """Runs that have ended, each with its future."""
-        numbers = self.queue.take()
-        with self._lock:
-            return [self._runs.pop(number) for number in numbers]
+        return [self._runs.pop(number) for number in self.queue.take()]
 
 
 def _settle(run, future):
@@ -102,15 +97,15 @@ class _Futures:
     """Its thread starts with the first run, and again if it ended."""
 
     def __init__(self):
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer or a signal's handler may submit meanwhile
         self._pending = None
         self._thread = None
 
-    def start(self, session, inputs, options, future):
+    def start(self, session, function, inputs, options, future):
         with self._lock:
             if self._pending is None:
                 self._pending = _Pending()
-        run = self._pending.start(session, "submit", inputs, options, future)
+        run = self._pending.start(session, function, inputs, options, future)
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 thread = threading.Thread(
@@ -129,8 +124,12 @@ _futures = _Futures()
 
 def submit(session, inputs, options):
     """See Session.submit."""
+    return _submit(session, "submit", inputs, options)
+
+
+def _submit(session, function, inputs, options):
     future = RunFuture()
-    future._run = _futures.start(session, inputs, options, future)
+    future._run = _futures.start(session, function, inputs, options, future)
     return future
 
 
@@ -172,11 +171,20 @@ def _pending_of(loop):
         return pending
 
 
+def _start_on(loop, session, inputs, options):
+    """The run, and the loop's future of its end."""
+    try:
+        pending = _pending_of(loop)
+    except NotImplementedError:  # the loop watches no descriptors
+        ended = _submit(session, "run_async", inputs, options)
+        return ended._run, asyncio.wrap_future(ended, loop=loop)
+    future = loop.create_future()
+    return pending.start(session, "run_async", inputs, options, future), future
+
+
 async def run_async(session, inputs, options):
     """See Session.run_async."""
-    loop = asyncio.get_running_loop()
-    future = loop.create_future()
-    run = _pending_of(loop).start(session, "run_async", inputs, options, future)
+    run, future = _start_on(asyncio.get_running_loop(), session, inputs, options)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:

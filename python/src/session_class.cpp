@@ -84,8 +84,10 @@ nb::object run(SessionObject& session, nb::handle inputs, nb::handle out, nb::ha
   return plan.make_dict(session, answered);
 }
 
+/// noted: (runs, number, future), a dict that gets the run and its future by that number before the
+/// run may end.
 nb::object start(nb::handle_t<SessionObject> self, const CompletionQueueObject& queue,
-                 uint64_t number, const char* function, nb::handle inputs, nb::handle out,
+                 const nb::tuple& noted, const char* function, nb::handle inputs, nb::handle out,
                  nb::handle outputs, nb::handle timeout, nb::handle cancel, nb::handle stream) {
   SessionObject& session = session_of(self);
   const RunArguments given{function, inputs, out, outputs, timeout, cancel, stream};
@@ -94,7 +96,15 @@ nb::object start(nb::handle_t<SessionObject> self, const CompletionQueueObject& 
   plan.bind(request.args());
   auto run = std::make_shared<AsyncRun>(session.core(), session.outputs().size(), request.cancel());
   nb::object made = nb::cast(RunObject{nb::borrow(self), std::move(plan), run});
-  explained(request, [&] { run->start(request.args(), queue.queue, number); });
+  auto runs = nb::borrow<nb::dict>(noted[0]);
+  runs[noted[1]] = nb::make_tuple(made, noted[2]);
+  try {
+    const auto number = nb::cast<uint64_t>(noted[1]);
+    explained(request, [&] { run->start(request.args(), queue.queue, number); });
+  } catch (...) {
+    nb::del(runs[noted[1]]);
+    throw;
+  }
   return made;
 }
 
@@ -230,7 +240,7 @@ void bind_run_methods(SessionClass& bound) {
            nb::arg("stream") = nb::none(),
            nb::sig(run_signature("run_async", "Coroutine[Any, Any, dict[str, Tensor]]").c_str()),
            "run() to be awaited. A task that is cancelled cancels the run.")
-      .def("_start", &start, nb::arg("queue"), nb::arg("number"), nb::arg("function"),
+      .def("_start", &start, nb::arg("queue"), nb::arg("noted"), nb::arg("function"),
            nb::arg("inputs"), nb::kw_only(), nb::arg("out") = nb::none(),
            nb::arg("outputs") = nb::none(), nb::arg("timeout") = nb::none(),
            nb::arg("cancel") = nb::none(), nb::arg("stream") = nb::none());

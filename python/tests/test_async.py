@@ -12,6 +12,7 @@ import weakref
 import numpy as np
 import pytest
 
+import backplane
 import backplane as bp
 import onnx_models as models
 from test_runtime import python
@@ -206,6 +207,60 @@ def test_a_thread_that_ended_is_replaced():
     assert session.submit({"x": [2.0]}).result(LIMIT)["y"].tolist() == [2]
 
 
+class Input:
+    """An array that Python code makes while the run starts."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __array__(self, dtype=None, copy=None):
+        return self.make()
+
+
+def test_inputs_may_start_runs_and_wait_for_them():
+    """A lock that was held meanwhile would never be given back."""
+    session = bp.load(models.relu())
+
+    def inner():
+        return session.submit({"x": [1.0, -2.0]}).result(LIMIT)["y"].numpy() + 5
+
+    assert session.submit({"x": Input(inner)}).result(LIMIT)["y"].tolist() == [6, 5]
+
+    async def main():
+        return await session.run_async({"x": Input(inner)})
+
+    assert asyncio.run(main())["y"].tolist() == [6, 5]
+
+
+def test_a_slow_input_holds_up_no_other_run():
+    session = bp.load(models.relu())
+    begun, go_on, slow = threading.Event(), threading.Event(), []
+
+    def wait():
+        begun.set()
+        assert go_on.wait(LIMIT)
+        return np.full(1, 3, np.float32)
+
+    thread = threading.Thread(target=lambda: slow.append(session.submit({"x": Input(wait)})))
+    thread.start()
+    assert begun.wait(LIMIT)
+    assert session.submit({"x": [1.0]}).result(LIMIT)["y"].tolist() == [1]
+    go_on.set()
+    thread.join(LIMIT)
+    assert slow[0].result(LIMIT)["y"].tolist() == [3]
+
+
+def test_refused_runs_leave_nothing_behind():
+    session = bp.load(models.relu())
+    session.submit({"x": [1.0]}).result(LIMIT)
+    runs = backplane._async._futures._pending._runs
+    before = {*runs}
+    for _ in range(3):
+        with pytest.raises(ValueError, match="stream"):
+            session.submit({"x": [1.0]}, stream=bp.device("npu:0").new_stream())
+    assert {*runs} <= before
+
+
 # --- Awaits ----------------------------------------------------------------------------------
 
 
@@ -268,6 +323,39 @@ def test_task_cancels_its_run(device):
             await task
 
     asyncio.run(main())
+
+
+class LoopWithoutReaders(asyncio.SelectorEventLoop):
+    """As loops are that watch no descriptors."""
+
+    def add_reader(self, fd, callback, *args):
+        raise NotImplementedError
+
+
+def test_a_loop_that_watches_no_descriptors(device):
+    size = stopped_size(device)
+    session, inputs = long_run(device, size)
+    relu = bp.load(models.relu(), device=device)
+    out = bp.empty((size, size), device=device)
+
+    async def main():
+        runs = [relu.run_async({"x": [float(i), -1.0]}) for i in range(20)]
+        found = await asyncio.gather(*runs)
+        assert [f["y"].tolist() for f in found] == [[i, 0] for i in range(20)]
+        with pytest.raises(ValueError, match="run_async: .*'z'"):
+            await relu.run_async({"z": [1.0]})
+        task = asyncio.create_task(session.run_async(inputs, out={"y": out}))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        small = bp.load(models.powers(1), device=device)  # the run has ended: `out` is free
+        await small.run_async({"x": inputs["x"]}, out={"y": out})
+        assert (out.numpy() == models.shift_power(size, 2)).all()
+
+    loop = LoopWithoutReaders()
+    loop.run_until_complete(main())
+    loop.close()
 
 
 def test_loops_come_and_go():

@@ -181,11 +181,17 @@ def clip(
     return array_api.clip(self, min, max)
 
 
+def __contains__(self: Tensor, value: object) -> bool:
+    """Whether an element equals the value; of a tensor's values, whether a comparison holds."""
+    found = self == value
+    return bool(found.any()) if isinstance(found, Tensor) else False
+
+
 def attach() -> None:
     """Gives Tensor these methods, as the extension would have them."""
     for method in (
         reshape, ravel, flatten, transpose, squeeze, sum, prod, mean, std, var, min, max, argmin,
-        argmax, all, any, clip,
+        argmax, all, any, clip, __contains__,
     ):  # fmt: skip
         method.__module__ = _core.__name__
         setattr(_core.Tensor, method.__name__, method)

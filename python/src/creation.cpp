@@ -31,7 +31,7 @@ std::vector<int64_t> parse_shape(nb::handle shape, const char* function) {
     }
     return value;
   };
-  if (!nb::isinstance<nb::tuple>(shape) && !nb::isinstance<nb::list>(shape)) return {one(shape)};
+  if (!is_plain_nested(shape)) return {one(shape)};
   std::vector<int64_t> sizes;
   for (nb::handle size : shape) sizes.push_back(one(size));
   return sizes;
@@ -83,14 +83,15 @@ struct Like {
   std::vector<int64_t> sizes;
 };
 
-Kind kind_of_fill(nb::handle value, const char* function) {
-  Kind kind{};
-  if (!number_kind(value, kind)) {
+/// Python's number, of NumPy's scalars too.
+nb::object number_of_fill(nb::handle value, const char* function, Kind& out_kind) {
+  nb::object number;
+  if (!take_number(value.ptr(), number, out_kind)) {
     fail(PyExc_TypeError, std::string(function) +
                               ": argument 'fill_value': expected a number, found " +
                               name_of_type(value));
   }
-  return kind;
+  return number;
 }
 
 constexpr const char* kOptions =
@@ -131,8 +132,9 @@ void bind_full(nb::module_& module) {
       "full",
       [](nb::handle shape, nb::handle value, nb::handle dtype, nb::handle device) {
         const Dtype* row = parse_dtype(dtype, "full");
-        const Kind kind = kind_of_fill(value, "full");
-        return filled(parse_shape(shape, "full"), value,
+        Kind kind{};
+        const nb::object number = number_of_fill(value, "full", kind);
+        return filled(parse_shape(shape, "full"), number,
                       row == nullptr ? default_dtype(kind) : *row, parse_device(device, "full"),
                       "full: argument 'fill_value': ");
       },
@@ -148,8 +150,9 @@ void bind_full(nb::module_& module) {
       "full_like",
       [](nb::handle x, nb::handle value, nb::handle dtype, nb::handle device) {
         const Like like(x, dtype, device, "full_like");
-        kind_of_fill(value, "full_like");
-        return filled(like.sizes, value, *like.dtype, like.device,
+        Kind kind{};
+        const nb::object number = number_of_fill(value, "full_like", kind);
+        return filled(like.sizes, number, *like.dtype, like.device,
                       "full_like: argument 'fill_value': ");
       },
       nb::arg("x").none(), nb::arg("fill_value").none(), nb::kw_only(),

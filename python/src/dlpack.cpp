@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "asarray.hpp"
 #include "gil.hpp"
 
 namespace bp::python {
@@ -120,13 +121,24 @@ void check_host_memory(const TensorObject& tensor, const char* function, const c
                               " has no address that others could read; " + way + "use to_device()");
 }
 
-bool takes_versions(nb::handle max_version) {
-  return !max_version.is_none() &&
-         nb::cast<int64_t>(nb::object(max_version[0])) >= static_cast<int64_t>(dlpack::kMajor);
+/// DLPack's versions and devices. Numbers that 64 bits cannot hold become the nearest.
+std::array<int64_t, 2> parse_pair(nb::handle object, const char* place) {
+  std::array<int64_t, 2> pair{};
+  bool is_pair = is_plain_nested(object) && nb::len(object) == 2;
+  for (size_t i = 0; is_pair && i < pair.size(); ++i) {
+    const nb::object given(object[i]);  // devices are enums of Python's, too
+    is_pair = PyIndex_Check(given.ptr()) != 0;
+    pair[i] = is_pair ? PyNumber_AsSsize_t(given.ptr(), nullptr) : 0;
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  }
+  if (is_pair) return pair;
+  fail(PyExc_TypeError, std::string(place) + ": expected a tuple of two integers, found " +
+                            nb::cast<std::string>(nb::repr(object)));
 }
 
-bool is_cpu(nb::handle dl_device) {
-  return nb::cast<int64_t>(nb::object(nb::int_(nb::object(dl_device[0])))) == dlpack::kCpu;
+bool takes_versions(nb::handle max_version) {
+  if (max_version.is_none()) return false;
+  return parse_pair(max_version, "__dlpack__: argument 'max_version'")[0] >= dlpack::kMajor;
 }
 
 // --- Taking in ----------------------------------------------------------------------------------
@@ -255,7 +267,9 @@ void memory_from_dlpack(nb::handle object, Copy copy, HostMemory& out_memory) {
     fail(PyExc_BufferError,
          "from_dlpack: argument 'x': expected values as they lie in memory, found a negated view");
   }
-  const bool is_on_cpu = is_cpu(call_python(object.attr("__dlpack_device__")));
+  const nb::object device = call_python(object.attr("__dlpack_device__"));
+  const bool is_on_cpu =
+      parse_pair(device, "from_dlpack: the answer of __dlpack_device__()")[0] == dlpack::kCpu;
   if (!is_on_cpu && copy == Copy::kNever) {
     fail_invalid("from_dlpack: argument 'copy' is False, and the array is not in host memory");
   }
@@ -280,8 +294,9 @@ nb::object dlpack_capsule(const TensorObject& tensor, const DlpackArgs& args) {
   if (!args.stream.is_none()) {
     fail_invalid("__dlpack__: argument 'stream': expected None for memory of the host");
   }
-  const bool wants_cpu = !args.dl_device.is_none() && is_cpu(args.dl_device);
-  if (!args.dl_device.is_none() && !wants_cpu) {
+  const bool wants_cpu = !args.dl_device.is_none();
+  if (wants_cpu && parse_pair(args.dl_device, "__dlpack__: argument 'dl_device'") !=
+                       std::array<int64_t, 2>{dlpack::kCpu, 0}) {
     fail(PyExc_BufferError, "__dlpack__: argument 'dl_device': only (1, 0), the CPU, is there");
   }
   if (!device.is_host_memory && !wants_cpu) {

@@ -62,8 +62,7 @@ const Dtype* named_by(nb::handle object) {
   }
   nb::object name = nb::getattr(object, "name", nb::none());
   if (!nb::isinstance<nb::str>(name)) return nullptr;
-  nb::object is_native = nb::getattr(object, "isnative", nb::none());
-  if (!is_native.is_none() && !nb::cast<bool>(is_native)) return nullptr;
+  if (nb::getattr(object, "isnative", nb::none()).ptr() == Py_False) return nullptr;
   return find_by_str(name);
 }
 

@@ -140,6 +140,7 @@ void RunRequest::read_timeout(nb::handle timeout) {
   if (PyBool_Check(timeout.ptr())) refuse(function_, "timeout", "seconds or None", timeout);
   const double seconds = PyFloat_AsDouble(timeout.ptr());
   if (seconds == -1.0 && PyErr_Occurred() != nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw nb::python_error();
     PyErr_Clear();
     refuse(function_, "timeout", "seconds or None", timeout);
   }

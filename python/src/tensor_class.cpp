@@ -122,6 +122,7 @@ void bind_methods(TensorClass& bound) {
       .def(
           "numpy",
           [](nb::handle_t<TensorObject> self, nb::handle copy) {
+            parse_copy(copy, "numpy");
             return call_python(nb::module_::import_("backplane._numpy").attr("to_numpy"), self,
                                copy);
           },
@@ -142,6 +143,7 @@ void bind_protocols(TensorClass& bound) {
       .def(
           "__array__",
           [](nb::handle_t<TensorObject> self, nb::handle dtype, nb::handle copy) {
+            parse_copy(copy, "__array__");
             return call_python(nb::module_::import_("backplane._numpy").attr("to_array"), self,
                                dtype, copy);
           },

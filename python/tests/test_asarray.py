@@ -227,6 +227,10 @@ def test_array_protocol(device):
     assert not np.shares_memory(np.array(x, copy=True), np.asarray(x))
     assert np.testing.assert_array_equal(x, [1.5, 2.5]) is None if device == "cpu:0" else True
     assert sys.getrefcount(x) < 5
+    for call in (lambda **k: x.numpy(**k), lambda **k: x.__array__(**k)):
+        for bad in (0, 1, "no"):  # none of them is taken for None
+            with pytest.raises(TypeError, match="argument 'copy': expected True, False or None"):
+                call(copy=bad)
 
 
 @pytest.mark.parametrize(
@@ -250,6 +254,21 @@ def test_too_large_is_out_of_memory():
     with pytest.raises(MemoryError) as caught:
         bp.empty(1 << 45, device="npu:0")
     assert caught.value.status == "OUT_OF_MEMORY" and isinstance(caught.value, bp.Error)
+
+
+def test_fill_by_scalars_of_numpy(device):
+    """Their dtype is that of Python's number."""
+    scalars = {"float32": np.float64(1.5), "int64": np.int8(3), "bool": np.bool_(True)}
+    scalars["complex64"] = np.complex128(2j)
+    for dtype, value in scalars.items():
+        x = bp.full(2, value, device=device)
+        assert x.dtype == dtype and x.tolist() == [value.item()] * 2
+        assert bp.full_like(x, value).tolist() == [value.item()] * 2
+    assert bp.full((), np.float32(0.5), device=device).item() == 0.5
+
+
+def test_a_range_is_a_shape():
+    assert bp.zeros(range(1, 4)).shape == (1, 2, 3) and bp.empty(range(0)).shape == ()
 
 
 def test_bad_fill():

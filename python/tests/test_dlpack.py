@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import enum
 import gc
 import weakref
 
@@ -85,8 +86,41 @@ def test_arguments():
         x.__dlpack__(dl_device=(2, 0))
     with pytest.raises(ValueError, match="stream"):
         x.__dlpack__(stream=1)
+    with pytest.raises(BufferError, match="dl_device"):
+        x.__dlpack__(dl_device=(1, 7))
+    with pytest.raises(BufferError, match="dl_device"):
+        x.__dlpack__(dl_device=(2**70, 0))
     with pytest.raises(TypeError, match="copy"):
         x.__dlpack__(copy=1)
+
+
+@pytest.mark.parametrize("name", ["dl_device", "max_version"])
+@pytest.mark.parametrize("bad", [(), (1,), (1, 0, 0), 1, "10", (1.0, 0), ("1", "0"), object()])
+def test_pairs_that_are_none(name, bad):
+    with pytest.raises(TypeError, match=f"__dlpack__: argument '{name}': expected a tuple of two"):
+        bp.ones(2).__dlpack__(**{name: bad})
+
+
+def test_pairs_of_other_integers():
+    class Kind(enum.IntEnum):
+        CPU = 1
+
+    x = bp.ones(2)
+    assert x.__dlpack__(dl_device=(Kind.CPU, np.int64(0)), max_version=(2**70, 0)) is not None
+
+    class Producer:
+        def __dlpack__(self, **keywords):
+            return x.__dlpack__(**keywords)
+
+        def __dlpack_device__(self):
+            return self.device
+
+    producer = Producer()
+    producer.device = (Kind.CPU, 0)
+    assert bp.from_dlpack(producer).tolist() == [1, 1]
+    for producer.device in (None, (), "cpu"):
+        with pytest.raises(TypeError, match="from_dlpack: the answer of __dlpack_device__"):
+            bp.from_dlpack(producer)
 
 
 def test_off_the_host():

@@ -58,6 +58,8 @@ def test_dtype_unequal_to_others():
     assert bp.float32 != bp.float64 and bp.float32 != "float64" and bp.float32 != np.float64
     assert bp.float32 != None and bp.float32 != 3 and bp.float32 != object()  # noqa: E711
     assert bp.int32 != np.dtype(">i4")
+    named = type("Named", (), {"name": "float32", "isnative": "yes"})()
+    assert bp.float32 == named and bp.float64 != named
     assert bp.float32 != "\ud800" and bp.float32 != "float32\0"
     assert len({bp.float32, bp.float64, bp.float32}) == 2
 

@@ -273,6 +273,11 @@ def test_load_refuses(kind, words, given, keywords):
         bp.load(*(given or (models.mlp(),)), **keywords)
 
 
+class Seconds:
+    def __float__(self):
+        return 1 / 0
+
+
 BAD_RUNS = [
     (ValueError, "expected at most 2 inputs .a, b., found 3", lambda s, x: s(x, x, x)),
     (ValueError, "input 'b' is missing", lambda s, x: s(x)),
@@ -294,6 +299,7 @@ BAD_RUNS = [
     (ValueError, "no output 'z', it has y", lambda s, x: s.run({}, outputs=["z"])),
     (ValueError, "'y' is listed twice", lambda s, x: s.run({}, outputs=["y", "y"])),
     (TypeError, "'timeout': expected seconds", lambda s, x: s.run({}, timeout="1")),
+    (ZeroDivisionError, "zero", lambda s, x: s.run({}, timeout=Seconds())),
     (TypeError, "'timeout': expected seconds.*bool", lambda s, x: s.run({}, timeout=True)),
     (ValueError, "'timeout': .*found 0", lambda s, x: s.run({}, timeout=0)),
     (ValueError, "'timeout': .*found nan", lambda s, x: s.run({}, timeout=float("nan"))),

@@ -126,10 +126,22 @@ def test_iteration_hash_and_identity(device):
     x = bp.asarray([[1, 2], [3, 4]], device=device)
     assert [row.tolist() for row in x] == [[1, 2], [3, 4]]
     assert len({x, x, bp.asarray([1])}) == 2
-    assert 2 in bp.asarray([1, 2], device=device) and 5 not in bp.asarray([1, 2], device=device)
     assert weakref.ref(x)() is x
     with pytest.raises(TypeError):
         bp.Tensor()
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (4,), (2, 3), (0, 2), (2, 1, 2)])
+def test_contains_as_numpy_does(device, shape):
+    a = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    x = bp.asarray(a, device=device)
+    for value in (0, 1.0, 3, 99, True, float("nan"), 2 + 0j, np.float32(1)):
+        assert (value in x) is (value in a), value
+    assert None not in x and "a" not in x and object() not in x
+    if a.ndim > 1 and a.size:
+        assert x[-1] in x and x[0] + 50 not in x
+    with pytest.raises(TypeError, match="list"):
+        [1] in x
 
 
 def test_repr(device):

@@ -42,7 +42,8 @@ void add_further_options(RuntimeOptions& options) {
   const nb::object settings = nb::module_::import_("backplane._settings");
   const nb::object further = settings.attr("for_runtime")(named, !options.install_dir.empty());
   for (auto [name, value] : nb::cast<nb::dict>(further)) {
-    options.options[nb::cast<std::string>(name)] = nb::cast<std::string>(value);
+    const auto option = nb::cast<std::string>(name);
+    options.options[option] = c_text(value, option);
   }
 }
 
@@ -151,7 +152,7 @@ std::string option_text(nb::handle value, const std::string& name) {
     fail(PyExc_TypeError, "Runtime: option '" + name + "': expected a str, int or bool, found " +
                               name_of_type(value));
   }
-  return nb::cast<std::string>(nb::str(value));
+  return c_text(nb::str(value), "Runtime: option '" + name + "'");
 }
 
 /// A folder as a str or a path object. The empty text would stand for none.
@@ -201,7 +202,6 @@ std::shared_ptr<RuntimeState> runtime_from_python(nb::handle plugin_path, nb::ha
       }
       const std::string text = c_text(name, "Runtime: argument 'options'");
       made.options[text] = option_text(value, text);
-      refuse_nul(made.options[text], "Runtime: argument 'options'");
     }
   }
   add_further_options(made);
@@ -363,7 +363,8 @@ static nb::object usual_device() {
 nb::object parse_device(nb::handle object, const char* function) {
   if (object.is_none()) return usual_device();
   if (nb::isinstance<nb::str>(object)) {
-    return nb::cast(find_device(default_runtime(), nb::cast<std::string>(object)));
+    return nb::cast(find_device(default_runtime(),
+                                c_text(object, std::string(function) + ": argument 'device'")));
   }
   if (nb::isinstance<DeviceObject>(object)) return nb::borrow(object);
   fail(PyExc_TypeError, std::string(function) +

@@ -85,6 +85,13 @@ def test_folder_of_an_entry_point_is_searched(wheels, value, source, inside):
     assert len(err) == 1 and str(home) in err[0] and "skipped at manifest" in err[0], err
 
 
+def test_a_search_path_that_is_not_utf8_is_refused_by_name(wheels):
+    wheels.add("acme", "acme")
+    code = "import backplane as bp\ntry: bp.Runtime()\nexcept ValueError as error: print(error)\n"
+    out, err = wheels.run(code, BACKPLANE_PLUGIN_PATH="/\udcff")
+    assert out[0].startswith("BACKPLANE_PLUGIN_PATH: expected text that UTF-8 has a form of"), out
+
+
 def test_a_runtime_of_other_plugins_has_none(wheels, tmp_path):
     plugin_at(wheels.add("acme", "acme"))
     code = f"import backplane as bp\nprint(bp.Runtime(install_dir='{tmp_path}').devices())\n"
@@ -109,7 +116,7 @@ def test_broken_entry_points_are_told_by_name(wheels):
     wheels.add("two", "two:folder", "folder = '/tmp:/usr'\n")
     wheels.add("binary", "binary:folder", "folder = b'/tmp'\n")
     latin = wheels.add("latin", "latin:folder", ENTRY_FOLDER.replace("plugins", "\\udcff"))
-    os.mkdir(os.fsencode(latin) + b"/\xff")
+    (latin / "\udcff").mkdir()
     (wheels.add("single", "single.file") / "file.py").touch()
     wheels.add("mute", "mute", MUTE)
     plugin_at(wheels.add("zebra", "zebra"))

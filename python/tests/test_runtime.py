@@ -46,6 +46,11 @@ def test_runtime_refuses():
         TypeError, match="option 'npu.memory': expected a str, int or bool, found float"
     ):
         bp.Runtime(options={"npu.memory": 1.5})
+    for text, words in (("\udcff", "text that UTF-8 has a form of"), ("\0", "no NUL character")):
+        with pytest.raises(ValueError, match=f"option 'npu.memory': expected {words}"):
+            bp.Runtime(options={"npu.memory": text})
+        with pytest.raises(ValueError, match=f"ones: argument 'device': expected {words}"):
+            bp.ones(2, device=text)
     with pytest.raises(bp.Error) as caught:
         bp.device("nothing:0")
     assert caught.value.status == "UNAVAILABLE" and "cpu:0" in str(caught.value)

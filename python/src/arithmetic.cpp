@@ -2,13 +2,11 @@
 #include "arithmetic.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 
 #include "array_api.hpp"
 #include "asarray.hpp"
 #include "backplane/ops.hpp"
-#include "gil.hpp"
 #include "operands.hpp"
 #include "scalars.hpp"
 #include "streams.hpp"
@@ -303,8 +301,7 @@ void append_bitwise(std::vector<PyType_Slot>& slots) {
 void assign_values(const TensorObject& target, nb::handle source) {
   target.device().check_open();
   const nb::object converted = cast_to(source, target.dtype());
-  std::optional<WithoutGil> release;
-  if (target.is_large()) release.emplace();
+  const Work work(target.device(), target.is_large());
   check(bpa_tensor_assign(current_stream_of(target.device()), target.handle(),
                           tensor_of(converted).handle()));
 }

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "creation.hpp"
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "asarray.hpp"
 #include "dlpack.hpp"
-#include "gil.hpp"
 #include "host_memory.hpp"
 #include "operands.hpp"
 #include "scalars.hpp"
@@ -41,8 +39,11 @@ nb::object empty(std::span<const int64_t> sizes, const Dtype& dtype, nb::handle 
   const auto& target = nb::cast<const DeviceObject&>(device);
   target.check_open();
   bpa_tensor* made = nullptr;
-  check(bpa_tensor_create(target.device.handle(), dtype.code, sizes.data(),
-                          static_cast<uint32_t>(sizes.size()), &made));
+  {
+    const Work work(target, false);
+    check(bpa_tensor_create(target.device.handle(), dtype.code, sizes.data(),
+                            static_cast<uint32_t>(sizes.size()), &made));
+  }
   return make_tensor(made, device);
 }
 
@@ -52,10 +53,10 @@ nb::object filled(std::span<const int64_t> sizes, nb::handle value, const Dtype&
   nb::object made = empty(sizes, dtype, device);
   const TensorObject& tensor = tensor_of(made);
   const bp::Tensor scalar = scalar_for(tensor.device(), value, dtype, place);
-  std::optional<WithoutGil> release;
-  if (tensor.is_large()) release.emplace();
-  check(bpa_tensor_assign(current_stream_of(tensor.device()), tensor.handle(), scalar.handle()));
-  release.reset();
+  {
+    const Work work(tensor.device(), tensor.is_large());
+    check(bpa_tensor_assign(current_stream_of(tensor.device()), tensor.handle(), scalar.handle()));
+  }
   return made;
 }
 

@@ -10,7 +10,8 @@
 #include <string>
 
 #include "deferred.hpp"
-#include "streams.hpp"
+#include "gil.hpp"
+#include "interrupts.hpp"
 
 namespace bp::python {
 namespace {
@@ -103,10 +104,9 @@ nb::object wrap(HostMemory& memory, nb::handle device) {
 
 }  // namespace
 
-HostCopy::HostCopy(const DeviceObject& device, uint64_t bytes) {
-  const bool is_done_at_once = device.is_inline && current_stream_of(device) == nullptr;
-  if (!is_done_at_once || bytes >= kLargeBytes) release_.emplace();
-}
+HostCopy::HostCopy(const DeviceObject& device, uint64_t bytes)
+    : work_(device,
+            bytes >= kLargeBytes || !device.is_inline || current_stream_of(device) != nullptr) {}
 
 int64_t count_elements(std::span<const int64_t> sizes) {
   if (std::ranges::find(sizes, 0) != sizes.end()) return 0;  // whatever the others are
@@ -169,13 +169,21 @@ bool release_may_wait(const DeviceObject& device) {
   return !device.is_inline && device.is_host_memory && g_lent_to_queues.load() != 0;
 }
 
-void wait_for_writes(const TensorObject& tensor) {
-  const DeviceObject& device = tensor.device();
-  const HostCopy release(device, tensor.info().bytes);
+static void wait_for_writes_of(const DeviceObject& device, const bpa_tensor* tensor) {
   if (!device.is_inline) return check(bpa_device_sync(device.device.handle()));
   bpa_stream* stream = device.default_stream.handle();  // no queue: there the host waits
-  check(bpa_stream_acquire_tensor(stream, tensor.handle(), BPA_ACCESS_READ_BIT));
-  check(bpa_stream_release_tensor(stream, tensor.handle(), BPA_ACCESS_READ_BIT));
+  check(bpa_stream_acquire_tensor(stream, tensor, BPA_ACCESS_READ_BIT));
+  check(bpa_stream_release_tensor(stream, tensor, BPA_ACCESS_READ_BIT));
+}
+
+void wait_for_writes(const TensorObject& tensor) {
+  const DeviceObject& device = tensor.device();
+  if (is_wait_long(device)) {
+    return call_interruptibly(
+        [device, kept = shared_handle(tensor)] { wait_for_writes_of(device, kept.get()); });
+  }
+  const HostCopy release(device, tensor.info().bytes);
+  wait_for_writes_of(device, tensor.handle());
 }
 
 }  // namespace bp::python

@@ -10,10 +10,9 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 
-#include "gil.hpp"
+#include "streams.hpp"
 #include "tensors.hpp"
 
 namespace bp::python {
@@ -77,7 +76,7 @@ class HostCopy {
   HostCopy(const DeviceObject& device, uint64_t bytes);
 
  private:
-  std::optional<WithoutGil> release_;
+  Work work_;
 };
 
 /// The values, contiguous.

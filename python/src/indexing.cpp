@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "indexing.hpp"
 
-#include <optional>
 #include <vector>
 
 #include "asarray.hpp"
-#include "gil.hpp"
 #include "indexing_key.hpp"
 #include "indexing_values.hpp"
 #include "operands.hpp"
@@ -73,8 +71,7 @@ Values values_for(const TensorObject& target, nb::handle value) {
 void assign_to_view(const TensorObject& view, nb::handle value) {
   const Values given = values_for(view, value);
   const bp::Tensor values = with_rank_at_most(given.tensor, view.sizes().size());
-  std::optional<WithoutGil> release;
-  if (view.is_large()) release.emplace();
+  const Work work(view.device(), view.is_large());
   check(bpa_tensor_assign(current_stream_of(view.device()), view.handle(), values.handle()));
 }
 

@@ -10,12 +10,10 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "backplane/ops.hpp"
-#include "gil.hpp"
 #include "streams.hpp"
 
 namespace bp::python {
@@ -172,8 +170,8 @@ class Chooser {
     }
   }
 
-  /// Whether the calls below wait long enough to let go of the GIL.
-  bool waits() const {
+  /// Whether the calls below take long enough to let go of the GIL.
+  bool is_long() const {
     const bool is_at_once = device_.is_inline && stream_.handle() == nullptr;
     return is_at_once ? is_large_ : has_mask_;
   }
@@ -421,8 +419,7 @@ nb::object take_values(const TensorObject& tensor, const Selection& selection) {
   bp::Tensor made;
   bool fits = false;
   {
-    std::optional<WithoutGil> release;
-    if (chooser.waits()) release.emplace();
+    const Work work(tensor.device(), chooser.is_long());
     fits = chooser.prepare();
     if (fits) made = chooser.take();
   }
@@ -440,16 +437,14 @@ void put_values(const TensorObject& tensor, const Selection& selection, const bp
     sizes.insert(sizes.begin() + static_cast<ptrdiff_t>(chooser.place()), 1);
     const bp::Tensor fitted = with_rank_at_most(source, sizes.size());
     if (can_repeat(fitted, sizes)) {
-      std::optional<WithoutGil> release;
-      if (chooser.waits()) release.emplace();
+      const Work work(tensor.device(), chooser.is_long());
       return chooser.put_where(repeated(fitted, sizes));
     }
   }
   bool fits = false;
   bool is_repeated = false;
   {
-    std::optional<WithoutGil> release;
-    if (chooser.waits()) release.emplace();
+    const Work work(tensor.device(), chooser.is_long());
     fits = chooser.prepare();
     if (fits) {
       const Sizes sizes = chooser.result_shape();

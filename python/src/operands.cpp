@@ -2,10 +2,8 @@
 #include "operands.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
-#include "gil.hpp"
 #include "host_memory.hpp"
 #include "scalars.hpp"
 #include "streams.hpp"
@@ -78,6 +76,7 @@ bp::Tensor scalar_for(const DeviceObject& device, nb::handle number, const Dtype
   bpa_tensor* handle = nullptr;
   const bool is_done_at_once = device.is_inline && current_stream_of(device) == nullptr;
   bpa_device* where = is_done_at_once ? device.device.handle() : nullptr;
+  const Work work(device, false);
   check(bpa_tensor_from_host(where, dtype.code, nullptr, 0, bytes, dtype.item_bytes, &handle));
   return bp::Tensor::adopt(handle);
 }
@@ -164,10 +163,8 @@ nb::object call_operator(uint32_t op, std::span<const bpa_tensor* const> inputs,
   device.check_open();
   bpa_tensor* made = nullptr;
   const auto count = static_cast<uint32_t>(inputs.size());
-  if (is_large && device.is_inline) {
-    const WithoutGil release;
-    check(call_on_current(device, op, inputs.data(), count, nullptr, &made, 1));
-  } else {
+  {
+    const Work work(device, is_large && device.is_inline);
     check(call_on_current(device, op, inputs.data(), count, nullptr, &made, 1));
   }
   return make_tensor(made, like.device_object());

@@ -11,7 +11,6 @@
 
 #include "asarray.hpp"
 #include "backplane/backplane.hpp"
-#include "gil.hpp"
 #include "host_memory.hpp"
 #include "operands.hpp"
 #include "ops_attributes.hpp"
@@ -224,8 +223,7 @@ class OperatorCall {
   }
 
   void call(std::vector<bpa_tensor*>& outputs) const {
-    std::optional<WithoutGil> release;
-    if (waits()) release.emplace();
+    const Work work(device(), waits());
     const auto input_count = static_cast<uint32_t>(handles_.size());
     const auto output_count = static_cast<uint32_t>(outputs.size());
     const auto call_on = [&](bpa_stream* stream) {

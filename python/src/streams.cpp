@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "streams.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "gil.hpp"
 #include "interrupts.hpp"
@@ -14,6 +18,12 @@ namespace bp::python {
 constinit thread_local CurrentStream* t_current_stream = nullptr;
 
 namespace {
+
+/// All but handles of default streams, under the GIL. Never destroyed.
+std::vector<const StreamObject*>& live_streams() {
+  static auto* streams = new std::vector<const StreamObject*>();
+  return *streams;
+}
 
 nb::object make_stream(nb::object device, Stream stream, bool is_default = false) {
   const nb::handle type = nb::type<StreamObject>();
@@ -132,9 +142,37 @@ std::string describe(const StreamObject& self) {
 
 }  // namespace
 
+StreamObject::StreamObject(nb::object its_device, Stream its_stream, bool is_the_default)
+    : device(std::move(its_device)), stream(std::move(its_stream)), is_default(is_the_default) {
+  if (!is_default) live_streams().push_back(this);
+}
+
 StreamObject::~StreamObject() {
-  const WithoutGil release;
-  stream = {};
+  is_ending = true;
+  {
+    const WithoutGil release;
+    stream = {};
+  }
+  std::erase(live_streams(), this);
+}
+
+bool has_busy_streams(const DeviceObject& device) {
+  return std::ranges::any_of(live_streams(), [&](const StreamObject* object) {
+    if (object->device_object().device.handle() != device.device.handle()) return false;
+    return object->is_ending || bpa_stream_query(object->stream.handle()) == BP_PENDING;
+  });
+}
+
+bool is_wait_long(const DeviceObject& device) {
+  constexpr std::chrono::microseconds kShort{200};
+  if (!is_main_thread() || (device.is_inline && live_streams().empty())) return false;
+  const Stream stream = Stream::default_of(device.device);
+  const auto begin = std::chrono::steady_clock::now();
+  while (bpa_stream_query(stream.handle()) == BP_PENDING || has_busy_streams(device)) {
+    if (std::chrono::steady_clock::now() - begin > kShort) return true;
+    std::this_thread::yield();
+  }
+  return false;
 }
 
 nb::object new_stream(nb::handle device) {

@@ -6,16 +6,17 @@
 
 #include <nanobind/nanobind.h>
 
+#include <optional>
 #include <utility>
 
 #include "devices.hpp"
+#include "gil.hpp"
 
 namespace bp::python {
 
 /// Backs the Python class Stream.
 struct StreamObject {
-  StreamObject(nb::object its_device, Stream its_stream, bool is_the_default)
-      : device(std::move(its_device)), stream(std::move(its_stream)), is_default(is_the_default) {}
+  StreamObject(nb::object its_device, Stream its_stream, bool is_the_default);
   StreamObject(const StreamObject&) = delete;
   StreamObject& operator=(const StreamObject&) = delete;
   ~StreamObject();  // gives the GIL away: a release waits for the stream's work
@@ -26,6 +27,7 @@ struct StreamObject {
   nb::object device;
   Stream stream;
   bool is_default;  // of the device: a handle of its own each time, and one stream
+  bool is_ending = false;
 };
 
 /// One `with stream:` that is not over, of this thread.
@@ -55,6 +57,26 @@ inline bpa_status call_on_current(const DeviceObject& device, uint32_t op,
   }
   return bpa_op_call_on(stream, op, inputs, input_count, attributes, 0, out_outputs, output_count);
 }
+
+/// Whether a stream of the device, other than its default one, has work left. Never waits.
+bool has_busy_streams(const DeviceObject& device);
+
+/// While one lives, its thread works on the device. It gives the GIL away where the work is large,
+/// and on an inline device where it may wait for tensors that a stream uses.
+class Work {
+ public:
+  Work(const DeviceObject& device, bool is_large) {
+    const bool is_at_once = device.is_inline && current_stream_of(device) == nullptr;
+    if (is_large || (is_at_once && has_busy_streams(device))) release_.emplace();
+  }
+
+ private:
+  std::optional<WithoutGil> release_;
+};
+
+/// Whether the work of the device that a call waits for takes so long that Ctrl-C should end that
+/// wait: on the main thread alone.
+bool is_wait_long(const DeviceObject& device);
 
 /// Device.new_stream.
 nb::object new_stream(nb::handle device);

@@ -2,12 +2,11 @@
 #include "tensors.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <thread>
+#include <utility>
 
 #include "array_api.hpp"
 #include "backplane/ops.hpp"
@@ -95,11 +94,29 @@ nb::object copy_of(const TensorObject& tensor) {
   check(bpa_tensor_create(device.device.handle(), tensor.info().dtype, tensor.info().sizes,
                           tensor.info().rank, &made));
   nb::object copy = make_tensor(made, tensor.device_object());
-  std::optional<WithoutGil> release;
-  if (tensor.is_large()) release.emplace();
-  check(bpa_tensor_assign(current_stream_of(device), made, tensor.handle()));
-  release.reset();
+  {
+    const Work work(device, tensor.is_large());
+    check(bpa_tensor_assign(current_stream_of(device), made, tensor.handle()));
+  }
   return copy;
+}
+
+std::shared_ptr<bpa_tensor> shared_handle(const TensorObject& tensor) {
+  bpa_tensor_retain(tensor.handle());
+  return {tensor.handle(), bpa_tensor_release};
+}
+
+/// The copy is nobody's where a signal ends the wait for it.
+static bpa_tensor* move_interruptibly(const TensorObject& tensor, const DeviceObject& target) {
+  struct Moved {
+    ~Moved() { bpa_tensor_release(handle); }
+    bpa_tensor* handle = nullptr;
+  };
+  const auto moved = std::make_shared<Moved>();
+  call_interruptibly([kept = shared_handle(tensor), moved, target, source = tensor.device()] {
+    check(bpa_tensor_to_device(kept.get(), target.device.handle(), &moved->handle));
+  });
+  return std::exchange(moved->handle, nullptr);
 }
 
 nb::object moved_to(nb::handle tensor, nb::handle device) {
@@ -109,7 +126,9 @@ nb::object moved_to(nb::handle tensor, nb::handle device) {
   target.check_open();
   if (target.device.handle() == self.device().device.handle()) return nb::borrow(tensor);
   bpa_tensor* moved = nullptr;
-  {
+  if (is_wait_long(self.device())) {
+    moved = move_interruptibly(self, target);
+  } else {
     const HostCopy copy(target.is_inline ? self.device() : target, self.info().bytes);
     check(bpa_tensor_to_device(self.handle(), target.device.handle(), &moved));
   }
@@ -125,30 +144,19 @@ nb::object cast_to(nb::handle tensor, const Dtype& dtype) {
   attributes.to = dtype.code;
   const bpa_tensor* input = self.handle();
   bpa_tensor* made = nullptr;
-  check(call_on_current(self.device(), BP_OP_CAST, &input, 1, &attributes, &made, 1));
-  return make_tensor(made, self.device_object());
-}
-
-/// Whether the device's work takes so long that Ctrl-C should end the wait for it.
-static bool is_wait_long(const DeviceObject& device) {
-  constexpr std::chrono::microseconds kShort{200};
-  if (device.is_inline || !is_main_thread()) return false;
-  const Stream stream = Stream::default_of(device.device);
-  const auto begin = std::chrono::steady_clock::now();
-  while (bpa_stream_query(stream.handle()) == BP_PENDING) {
-    if (std::chrono::steady_clock::now() - begin > kShort) return true;
-    std::this_thread::yield();
+  {
+    const Work work(self.device(), self.is_large() && self.device().is_inline);
+    check(call_on_current(self.device(), BP_OP_CAST, &input, 1, &attributes, &made, 1));
   }
-  return false;
+  return make_tensor(made, self.device_object());
 }
 
 /// Into memory of its own first, which outlives a wait that a signal ends.
 static void read_interruptibly(const TensorObject& tensor, void* out_data, uint64_t bytes) {
-  bpa_tensor_retain(tensor.handle());
-  const std::shared_ptr<bpa_tensor> kept(tensor.handle(), bpa_tensor_release);
   const std::shared_ptr<char[]> values(new char[bytes]);
-  call_interruptibly(
-      [kept, values, bytes] { check(bpa_tensor_to_host(kept.get(), values.get(), bytes)); });
+  call_interruptibly([kept = shared_handle(tensor), values, bytes] {
+    check(bpa_tensor_to_host(kept.get(), values.get(), bytes));
+  });
   std::memcpy(out_data, values.get(), bytes);
 }
 

@@ -7,6 +7,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -71,6 +72,9 @@ bool are_large(const TensorObject& a, const TensorObject& b);
 
 /// A Python tensor that takes over the reference.
 nb::object make_tensor(bpa_tensor* handle, nb::handle device);
+
+/// The handle, kept by itself.
+std::shared_ptr<bpa_tensor> shared_handle(const TensorObject& tensor);
 
 /// A view of the same memory.
 nb::object view_of(const TensorObject& tensor, std::span<const int64_t> sizes,

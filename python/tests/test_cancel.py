@@ -257,6 +257,26 @@ def test_interrupt_ends_waits(tmp_path):
     assert (code, out, err) == (0, "interrupted: True\nFalse\n" * 3, "")
 
 
+def test_interrupt_ends_reading_what_a_stream_makes(device, tmp_path):
+    """On the host's device too, where numpy() and DLPack wait and copy nothing."""
+    code, out, err = run_interrupted(
+        tmp_path,
+        device,
+        "other = bp.device('npu:0' if device.name == 'cpu:0' else 'cpu:0')\n"
+        "large, stream = bp.ones((700, 700), device=device), device.new_stream()\n"
+        "with stream:\n"
+        "    for _ in range(300): y = large @ large\n"
+        "expect_interrupt(y.tolist)\n"
+        "expect_interrupt(y.numpy)\n"
+        "expect_interrupt(y[0, 0].item)\n"
+        "expect_interrupt(lambda: y.to_device(other))\n"
+        "expect_interrupt(lambda: y.__dlpack__(dl_device=(1, 0)))\n"
+        "print(stream.query(), flush=True)\n"
+        "os._exit(0)\n",
+    )
+    assert (code, out, err) == (0, "interrupted: True\n" * 5 + "False\n", "")
+
+
 def test_interrupt_ends_the_program(tmp_path):
     code, out, err = run_interrupted(
         tmp_path, "cpu:0", "send(signal.SIGINT); session(x); print('not reached')\n"

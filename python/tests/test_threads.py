@@ -245,6 +245,43 @@ def test_large_results_of_small_inputs_come_without_the_gil(call, no_switches):
     assert any(ran_beside(lambda: call(column, row)) for _ in range(5))
 
 
+def test_large_casts_come_without_the_gil(no_switches):
+    x = bp.ones(8_000_000)
+    for call in (lambda: x.astype("float64"), lambda: x + bp.ones((), dtype="float64")):
+        assert any(ran_beside(call) for _ in range(5))
+
+
+# Small calls that wait for what a stream writes, where the host itself waits.
+AFTER_STREAMS = {
+    "item": lambda y: y[0, 0].item(),
+    "numpy": lambda y: y[0, :3].numpy(),
+    "dlpack": lambda y: np.from_dlpack(y[0, :3]),
+    "operator": lambda y: y[0, :3] + 1,
+    "ops": lambda y: bp.ops.softmax(y[0, :3]),
+    "cast": lambda y: y[0, :3].astype("float64"),
+    "copy": lambda y: y[0, :3].copy(),
+    "in place": lambda y: y[0, :3].__iadd__(1),
+    "assignment": lambda y: y[0].__setitem__(0, 5.0),
+    "mask": lambda y: y[0, :3][y[0, :3] > 0],
+    "index": lambda y: y[[0], [1]],
+    "put": lambda y: y[0].__setitem__([0, 1], 5.0),
+}
+
+
+@pytest.mark.parametrize("call", AFTER_STREAMS.values(), ids=AFTER_STREAMS)
+def test_small_calls_wait_for_streams_without_the_gil(call, no_switches):
+    large, stream = bp.ones((400, 400)), bp.device("cpu:0").new_stream()
+
+    def try_once():
+        with stream:
+            y = large
+            for _ in range(20):
+                y = y @ large * 0.0025
+        return ran_beside(lambda: call(y))
+
+    assert any([try_once() for _ in range(5)])
+
+
 @pytest.mark.parametrize("name", [*COPIES, "loads", "submit", "read"])
 @pytest.mark.parametrize("device", [d.name for d in bp.devices() if d.name != "cpu:0"])
 def test_small_copies_wait_without_the_gil(device, name, no_switches):

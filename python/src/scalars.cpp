@@ -165,14 +165,18 @@ void store_int(nb::handle number, const Dtype& dtype, void* out_bytes, const cha
   std::memcpy(out_bytes, &bits, dtype.item_bytes);
 }
 
-double real_value(nb::handle number) {
+double real_value(nb::handle number, const Dtype& dtype, const char* place) {
   const double value = PyFloat_AsDouble(number.ptr());
-  if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+  if (value == -1 && PyErr_Occurred() != nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) throw nb::python_error();
+    PyErr_Clear();
+    fail_range(number, dtype, place);  // an int beyond every float
+  }
   return value;
 }
 
 void store_cut(nb::handle number, const Dtype& dtype, void* out_bytes, const char* place) {
-  const double value = std::trunc(real_value(number));
+  const double value = std::trunc(real_value(number, dtype, place));
   if (std::isnan(value)) fail_invalid(std::string(place) + "NaN has no value of " + dtype.name);
   const double end = std::ldexp(static_cast<double>(highest(dtype) / 2 + 1), 1);  // highest + 1
   if (value < static_cast<double>(lowest(dtype)) || value >= end) {
@@ -183,9 +187,10 @@ void store_cut(nb::handle number, const Dtype& dtype, void* out_bytes, const cha
   std::memcpy(out_bytes, &bits, dtype.item_bytes);
 }
 
-void store_complex(nb::handle number, const Dtype& dtype, void* out_bytes) {
+void store_complex(nb::handle number, const Dtype& dtype, void* out_bytes, const char* place) {
   const bool is_complex = PyComplex_Check(number.ptr()) != 0;
-  const double real = is_complex ? PyComplex_RealAsDouble(number.ptr()) : real_value(number);
+  const double real =
+      is_complex ? PyComplex_RealAsDouble(number.ptr()) : real_value(number, dtype, place);
   const double imag = is_complex ? PyComplex_ImagAsDouble(number.ptr()) : 0;
   const Dtype& part = *find_dtype(dtype.code == BP_DTYPE_C64 ? BP_DTYPE_F32 : BP_DTYPE_F64);
   store_float(real, part, out_bytes);
@@ -255,9 +260,9 @@ void encode_number(nb::handle number, const Dtype& dtype, void* out_bytes, const
       if (PyFloat_Check(number.ptr())) return store_cut(number, dtype, out_bytes, place);
       return store_int(number, dtype, out_bytes, place);
     case Kind::kFloat:
-      return store_float(real_value(number), dtype, out_bytes);
+      return store_float(real_value(number, dtype, place), dtype, out_bytes);
     case Kind::kComplex:
-      return store_complex(number, dtype, out_bytes);
+      return store_complex(number, dtype, out_bytes, place);
   }
 }
 

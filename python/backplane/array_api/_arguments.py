@@ -4,6 +4,7 @@
 import builtins
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 from .. import _core
@@ -78,8 +79,8 @@ def plain(value: Any) -> Any:
 
 
 def in_range(function: str, name: str, value: Any, dtype: Dtype) -> None:
-    """A Python number beside integers is one of theirs."""
-    if not isinstance(value, Tensor) and dtype in _kinds.INTEGRAL.dtypes:
+    """A Python integer is one that the dtype holds, or beside floats rounds."""
+    if isinstance(value, int):
         _core._check_number(f"{function}: argument '{name}': ", value, dtype)
 
 
@@ -105,6 +106,7 @@ def number(function: str, name: str, value: Any, *kinds: type) -> Any:
         raise TypeError(
             f"{function}: argument '{name}': expected a number, found {type(value).__name__}"
         )
+    in_range(function, name, found, _core.float64)
     return found
 
 
@@ -138,9 +140,17 @@ def shape(function: str, value: Any) -> tuple[int, ...]:
     given = value if isinstance(value, (tuple, list)) else (value,)
     rank(function, "shape", len(given))
     sizes = tuple(count(function, "shape", size) for size in given)
-    if math.prod(size or 1 for size in sizes) >= 2**63:  # 0 too has strides
-        raise InvalidArgumentError(f"{function}: argument 'shape': {sizes} are too many elements")
+    elements(function, "shape", sizes)
     return sizes
+
+
+def elements(function: str, name: str, sizes: Sequence[int]) -> None:
+    """So many as a tensor may have: their bytes, and strides where there are none, have 64 bits."""
+    most = 2**63 if 0 in sizes else 2**59
+    if math.prod(size or 1 for size in sizes) >= most:
+        raise InvalidArgumentError(
+            f"{function}: argument '{name}': {tuple(sizes)} are too many elements"
+        )
 
 
 def integers(function: str, name: str, value: Any) -> tuple[int, ...]:

@@ -51,19 +51,39 @@ def arange(
             raise InvalidArgumentError(f"arange: argument '{name}': found {number}")
     if step == 0:
         raise InvalidArgumentError("arange: argument 'step': found 0")
-    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
-        wanted = _real_dtype(_core.int64 if dtype is None else dtype)
-        count = _arguments.count("arange", "stop", max(0, -((start - stop) // step)))
-        if wanted != _core.uint64:  # whose numbers wrap
-            _arguments.in_range("arange", "start", start, _core.int64)
-            _arguments.in_range("arange", "step", step, _core.int64)
+    is_whole = isinstance(start, int) and isinstance(stop, int) and isinstance(step, int)
+    wanted = _real_dtype((_core.int64 if is_whole else _core.float32) if dtype is None else dtype)
+    count = _count(start, stop, step, is_whole)
+    if count == 0:
+        return _core.empty((0,), dtype=wanted, device=device)
+    last = start + (count - 1) * step
+    if wanted in _kinds.INTEGRAL.dtypes:
+        _arguments.in_range("arange", "start", math.trunc(start), wanted)
+        _arguments.in_range("arange", "stop", math.trunc(last), wanted)
+    elif max(abs(start), abs(last)) >= 2**63:
+        is_whole = False
+    if is_whole:
         return _whole_progression(count, start, step, wanted, device)
-    wanted = _real_dtype(_core.float32 if dtype is None else dtype)
-    steps = (stop - start) / step
-    if not steps < 2**63:
-        raise InvalidArgumentError("arange: argument 'step': too small for so many elements")
-    count = max(0, math.ceil(steps))
-    return _progression(count, start, step, device).astype(wanted, copy=False)
+    return _progression(count, start, step, wanted, device)
+
+
+def _count(start: Any, stop: Any, step: Any, is_whole: bool) -> int:
+    """How many elements arange() has."""
+    if is_whole:
+        count: int = max(0, -((start - stop) // step))
+    else:
+        steps = _share(float(start), float(stop), float(step))
+        if steps == math.inf:
+            raise InvalidArgumentError("arange: argument 'step': too small for so many elements")
+        count = math.ceil(max(steps, 0))
+    _arguments.elements("arange", "stop", (count,))
+    return count
+
+
+def _share(start: float, stop: float, by: float) -> float:
+    """(stop - start) / by, where that distance is beyond the floats too."""
+    distance = stop - start
+    return distance / by if math.isfinite(distance) else stop / by - start / by
 
 
 def _real_dtype(dtype: DtypeLike) -> Dtype:
@@ -73,18 +93,21 @@ def _real_dtype(dtype: DtypeLike) -> Dtype:
 
 
 def _whole_progression(
-    count: int, start: int, step: int, dtype: Dtype, device: Device | str | None
+    count: int, start: float, step: float, dtype: Dtype, device: Device | str | None
 ) -> Tensor:
-    """start, start + step, ...: in the widest integers, which wrap into the others."""
+    """Of whole numbers: in 64 bits, where what is too large on the way wraps back."""
     steps = numbered(count, device)
     if dtype == _core.uint64:
         return steps.astype(dtype) * (step % 2**64) + start % 2**64
-    return (steps * step + start).astype(dtype, copy=False)
+    return (steps * ((step + 2**63) % 2**64 - 2**63) + start).astype(dtype, copy=False)
 
 
-def _progression(count: int, start: float, step: float, device: Device | str | None) -> Tensor:
+def _progression(
+    count: int, start: float, step: float, dtype: Dtype, device: Device | str | None
+) -> Tensor:
     """In float64, so that the result is rounded once."""
-    return numbered(count, device).astype(_core.float64) * float(step) + float(start)
+    steps = numbered(count, device).astype(_core.float64)
+    return (steps * float(step) + float(start)).astype(dtype, copy=False)
 
 
 def numbered(count: int, device: Device | str | None) -> Tensor:
@@ -226,6 +249,7 @@ def eye(
     device = _arguments.device("eye", device)
     rows = _arguments.count("eye", "n_rows", n_rows)
     columns = rows if n_cols is None else _arguments.count("eye", "n_cols", n_cols)
+    _arguments.elements("eye", "n_rows", (rows, columns))
     wanted = None if dtype is None else _arguments.dtype("eye", dtype)
     matrix = _core.zeros((rows, columns), dtype=wanted, device=device)
     diagonal = _views.diagonal(matrix, _arguments.integer("eye", "k", k))
@@ -249,6 +273,7 @@ def linspace(
     last = _arguments.number("linspace", "stop", stop, int, float, complex)
     device = _arguments.device("linspace", device)
     count = _arguments.count("linspace", "num", num)
+    _arguments.elements("linspace", "num", (count,))
     of_complex = isinstance(first, complex) or isinstance(last, complex)
     usual = _core.complex64 if of_complex else _core.float32
     wanted = usual if dtype is None else _arguments.dtype("linspace", dtype)
@@ -262,6 +287,7 @@ def linspace(
                 _spaced(a.imag, b.imag, count, endpoint, device),
             ),
             wanted,
+            "linspace",
         )
     return _complex.cast(_spaced(float(first), float(last), count, endpoint, device), wanted)
 
@@ -272,7 +298,7 @@ def _spaced(
     gaps = count - 1 if endpoint else count
     if gaps <= 0:
         return _core.full((count,), start, dtype=_core.float64, device=device)
-    spaced = _progression(count, start, (stop - start) / gaps, device)
+    spaced = _progression(count, start, _share(start, stop, gaps), _core.float64, device)
     if endpoint:
         spaced[-1] = stop  # exactly
     return spaced
@@ -300,6 +326,7 @@ def meshgrid(*arrays: Tensor, indexing: Literal["xy", "ij"] = "xy") -> tuple[Ten
     shape = [0] * len(found)
     for place, x in zip(places, found):
         shape[place] = x.size
+    _arguments.elements("meshgrid", "arrays", shape)
     return tuple(_along(x, place, shape) for place, x in zip(places, found))
 
 

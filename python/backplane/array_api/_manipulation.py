@@ -55,6 +55,7 @@ def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
     shape: tuple[int, ...] = ()
     for i, x in enumerate(found):
         shape = _arguments.broadcast("broadcast_arrays", f"arrays[{i}]", shape, x.shape)
+        _arguments.elements("broadcast_arrays", f"arrays[{i}]", shape)
     return tuple(_views.broadcast(x, shape) for x in found)
 
 
@@ -72,6 +73,7 @@ def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
         raise InvalidArgumentError(
             f"broadcast_to: argument 'shape': {x.shape} does not broadcast to {wanted}"
         )
+    _arguments.elements("broadcast_to", "shape", wanted)
     return _views.broadcast(x, wanted)
 
 
@@ -300,6 +302,10 @@ def _repeated(x: Tensor, axis: int, count: int, as_a_whole: bool = False) -> Ten
     """Each element along an axis so often, or all of them behind each other."""
     shape = list(x.shape)
     shape[axis] *= count
+    if as_a_whole:
+        _arguments.elements("tile", "repetitions", shape)
+    else:
+        _arguments.elements("repeat", "repeats", shape)
     x, place = _views.with_room(x, axis)
     new = place if as_a_whole else place + 1
     spread = _views.inserted(x, [new])

@@ -47,6 +47,7 @@ def _one(
     size = None if n is None else _at_least_one(function, "n", n)
     _need_elements(function, x, (place,))
     length = _fourier.length(name, x.shape[place]) if size is None else size
+    _need_lengths(function, "n", x, (place,), [length])
     if _fourier.is_for(x, [length]):
         return _fourier.one(name, x, length, place, norm)
     found: Tensor = _host.compute(
@@ -72,6 +73,21 @@ def _need_elements(function: str, x: Tensor, places: tuple[int, ...]) -> None:
             raise InvalidArgumentError(f"{function}: argument 'x': axis {place} has no elements")
 
 
+def _need_lengths(
+    function: str, name: str, x: Tensor, places: tuple[int, ...], lengths: list[int]
+) -> None:
+    """Of transforms along these axes."""
+    shape = list(x.shape)
+    for place, length in zip(places, lengths):
+        if length < 1:  # of half of the numbers, where there is one
+            raise InvalidArgumentError(
+                f"{function}: argument '{name}': needed for axis {place} of size {shape[place]}, "
+                "found None"
+            )
+        shape[place] = length
+    _arguments.elements(function, name, shape)
+
+
 def _several(
     name: str,
     x: Tensor,
@@ -94,6 +110,7 @@ def _several(
         lengths = [x.shape[place] for place in places] if sizes is None else list(sizes)
         if sizes is None:
             lengths[-1] = _fourier.length(name, lengths[-1])
+        _need_lengths(function, "s", x, places, lengths)
         if _fourier.is_for(x, lengths):
             return _fourier.several(name, x, lengths, places, norm)
     found: Tensor = _host.compute(
@@ -233,7 +250,9 @@ def _spacing(
 ) -> tuple[int, float, Device | None]:
     """The arguments of fftfreq."""
     step = float(_arguments.number(function, "d", d))
-    return _at_least_one(function, "n", n), step, _arguments.device(function, device)
+    size = _at_least_one(function, "n", n)
+    _arguments.elements(function, "n", (size,))
+    return size, step, _arguments.device(function, device)
 
 
 def _float_dtype(function: str, dtype: DtypeLike | None) -> Dtype:

@@ -81,6 +81,25 @@ def test_arange_edges(device):
         xp.arange(3, dtype=xp.bool, device=device)
 
 
+def test_arange_to_the_ends_of_dtypes(device):
+    ends = [("int8", -128, 127, 255), ("int64", -(2**63), 2**63 - 1, 2**62), ("int64", 0, 3, 2**70)]
+    ends += [("uint64", 0, 2**64, 2**63), ("uint64", 2**64 - 1, -1, -(2**62)), ("uint8", 9, 9, 1)]
+    for dtype, start, stop, step in ends:
+        found = xp.arange(start, stop, step, dtype=dtype, device=device)
+        assert found.tolist() == list(range(start, stop, step))
+    for dtype, start, stop, step in [("uint8", 0, 1000, 300), ("int64", 0, 2**63 + 1, 2**63)]:
+        with pytest.raises(OverflowError, match=f"^arange: argument 'stop': .* of {dtype}"):
+            xp.arange(start, stop, step, dtype=dtype, device=device)
+    for start in (-5, -5.5):
+        with pytest.raises(OverflowError, match="^arange: argument 'start': .* of uint64"):
+            xp.arange(start, 5, dtype="uint64", device=device)
+    found = xp.arange(0, 2**65, 2**63, dtype="float64", device=device)
+    assert found.tolist() == [i * 2.0**63 for i in range(4)]
+    wide = xp.arange(-1e308, 1e308, 5e307, dtype="float64", device=device)
+    assert wide.tolist() == [-1e308, -5e307, 0, 5e307]
+    assert xp.arange(1e308, -1e308, 5e307, device=device).shape == (0,)
+
+
 @given(
     device=DEVICES,
     start=st.floats(-8, 8),
@@ -104,6 +123,13 @@ def test_linspace_of_complex(device):
     assert found.dtype is xp.complex64 and found.tolist() == [1, 1.5 + 2j, 2 + 4j]
     with pytest.raises(ValueError, match="linspace: argument 'num': expected 0 or more"):
         xp.linspace(0, 1, -1, device=device)
+    with pytest.raises(TypeError, match="linspace: argument 'dtype': complex numbers have no"):
+        xp.linspace(0, 1j, 3, dtype="float32", device=device)
+
+
+def test_linspace_of_a_distance_beyond_floats(device):
+    found = xp.linspace(-1e308, 1e308, 5, dtype="float64", device=device)
+    assert found.tolist() == [-1e308, -5e307, 0, 5e307, 1e308]
 
 
 @given(

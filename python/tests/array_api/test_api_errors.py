@@ -4,6 +4,7 @@ arguments."""
 
 import inspect
 import math
+import re
 
 import numpy as np
 import pytest
@@ -214,12 +215,78 @@ def test_numbers_beside_integers(device):
         xp.clip(x, math.nan)
 
 
+def test_integers_beyond_floats(device):
+    """NumPy's rule too: an OverflowError."""
+    x, long = xp.ones((2, 2), device=device), 10**400
+    for name, call in {
+        "add: argument 'x2'": lambda: xp.add(x, long),
+        "multiply: argument 'x1'": lambda: xp.multiply(-long, xp.astype(x, "complex64")),
+        "where: argument 'x1'": lambda: xp.where(x > 1, long, x),
+        "clip: argument 'max'": lambda: xp.clip(x, None, long),
+        "isin: argument 'x2'": lambda: xp.isin(x, long),
+        "searchsorted: argument 'x2'": lambda: xp.searchsorted(x[0], long),
+        "full: argument 'fill_value'": lambda: xp.full(2, long, dtype="float64", device=device),
+        "full_like: argument 'fill_value'": lambda: xp.full_like(x, long),
+        "arange: argument 'stop'": lambda: xp.arange(0.5, long, device=device),
+        "linspace: argument 'start'": lambda: xp.linspace(long, 1, 3, device=device),
+        "fft.fftfreq: argument 'd'": lambda: xp.fft.fftfreq(3, d=long, device=device),
+        "linalg.pinv: argument 'rtol'": lambda: xp.linalg.pinv(x, rtol=long),
+        "linalg.vector_norm: argument 'ord'": lambda: xp.linalg.vector_norm(x, ord=long),
+        "var: argument 'correction'": lambda: xp.var(x, correction=long),
+        "asarray": lambda: xp.asarray([1.5, long], dtype="complex128", device=device),
+        "assignment": lambda: x.__setitem__(0, long),
+    }.items():
+        with pytest.raises(OverflowError, match=f"^{name}: the int -?10* is out of the range of"):
+            call()
+    assert xp.add(x, 10**300).tolist() == [[math.inf] * 2] * 2
+
+
+def test_complex_numbers_have_no_real_dtype(device):
+    x = xp.ones((2, 2), dtype="complex64", device=device)
+    for name, call in {
+        "astype": lambda: xp.astype(x, xp.float32),
+        "sum": lambda: xp.sum(x, dtype=xp.float64),
+        "cumulative_prod": lambda: xp.cumulative_prod(x, axis=0, dtype=xp.int8),
+        "linalg.trace": lambda: xp.linalg.trace(x, dtype=xp.float32),
+        "asarray": lambda: xp.asarray(x, dtype=xp.int64),
+    }.items():
+        with pytest.raises(TypeError, match=f"^{name}: argument 'dtype': complex numbers have no"):
+            call()
+
+
 def test_more_than_there_can_be(device):
     for name in ("zeros", "ones", "empty", "full"):
         rest = (1,) if name == "full" else ()
         with pytest.raises(ValueError, match=f"^{name}: argument 'shape': .* too many elements"):
             of(name)((2**40, 0, 2**40), *rest, device=device)
+        with pytest.raises(ValueError, match=f"^{name}: argument 'shape': .* too many elements"):
+            of(name)(2**59, *rest, device=device)
         assert of(name)((2**40, 0), *rest, device=device).size == 0
+    x, many = xp.ones((4, 4), device=device), 2**59
+    line = xp.broadcast_to(x[0, 0], (2**40,))
+    for name, call in {
+        "arange: argument 'stop'": lambda: xp.arange(many, device=device),
+        "broadcast_arrays: argument 'arrays[1]'": lambda: xp.broadcast_arrays(line[:, None], line),
+        "broadcast_to: argument 'shape'": lambda: xp.broadcast_to(x[0, 0], (2**63, 1)),
+        "eye: argument 'n_rows'": lambda: xp.eye(2**40, device=device),
+        "fft.fftfreq: argument 'n'": lambda: xp.fft.fftfreq(many, device=device),
+        "fft.rfftfreq: argument 'n'": lambda: xp.fft.rfftfreq(many, device=device),
+        "fft.fft: argument 'n'": lambda: xp.fft.fft(x, n=2**58),
+        "fft.irfftn: argument 's'": lambda: xp.fft.irfftn(x, s=(2**30, 2**30), axes=(0, 1)),
+        "linspace: argument 'num'": lambda: xp.linspace(0, 1, many, device=device),
+        "meshgrid: argument 'arrays'": lambda: xp.meshgrid(line, line),
+        "repeat: argument 'repeats'": lambda: xp.repeat(x, 2**58, axis=0),
+        "tile: argument 'repetitions'": lambda: xp.tile(x, (2**58, 1)),
+    }.items():
+        with pytest.raises(ValueError, match=f"^{re.escape(name)}: .* too many elements"):
+            call()
+    for name, call in {
+        "fft.irfft: argument 'n'": lambda: xp.fft.irfft(x[:, :1]),
+        "fft.hfft: argument 'n'": lambda: xp.fft.hfft(x[:1], axis=0),
+        "fft.irfftn: argument 's'": lambda: xp.fft.irfftn(x[:, :1]),
+    }.items():
+        with pytest.raises(ValueError, match=f"^{name}: needed for axis . of size 1, found None"):
+            call()
     with pytest.raises(MemoryError, match="^fft.fft: Unable to allocate") as e:
         xp.fft.fft(X, n=2**44)
     assert isinstance(e.value, bp.OutOfMemoryError)

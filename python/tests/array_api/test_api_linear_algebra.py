@@ -279,6 +279,14 @@ def test_fft_shapes_of_every_kind(device):
         xp.fft.irfft(xp.ones((3, 1), device=device))
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_is_beyond_floats_is_an_answer_without_a_warning(device):
+    x = xp.eye(2, device=device) * 1e30
+    assert xp.linalg.det(x).item() == np.inf
+    found = xp.fft.fft(xp.asarray([3e38, 3e38], device=device))
+    assert found.tolist()[0].real == np.inf
+
+
 @given(device=DEVICES, n=st.integers(1, 9), d=st.floats(0.1, 4))
 def test_frequencies(device, n, d):
     for name in ("fftfreq", "rfftfreq"):

@@ -118,10 +118,9 @@ def test_broadcasts_refuse(device):
     for bad in ((3, 4), (2,), (-1, 1), (2, -1)):
         with pytest.raises(ValueError, match="broadcast_to: argument 'shape'"):
             xp.broadcast_to(x, bad)
-    with pytest.raises(ValueError, match="too large together"):
-        xp.broadcast_to(x, (2**62, 2, 1))
-    with pytest.raises(OverflowError):
-        xp.broadcast_to(x, (2**63, 2, 1))
+    for many in (2**58, 2**63):
+        with pytest.raises(ValueError, match="broadcast_to: argument .shape.: .* too many"):
+            xp.broadcast_to(x, (many, 2, 1))
     with pytest.raises(ValueError, match="share memory"):
         xp.broadcast_to(x, (2, 3))[...] = 1
 

@@ -165,8 +165,9 @@ nb::object tensor_from_memory(HostMemory&& memory, nb::handle device, Copy copy,
   return tensor_from_values(*memory.dtype, memory.sizes, packed_values(memory).get(), device);
 }
 
-bool release_may_wait(const DeviceObject& device) {
-  return !device.is_inline && device.is_host_memory && g_lent_to_queues.load() != 0;
+bool release_may_wait(const DeviceObject& device, bool is_of_stream) {
+  if (device.is_inline) return !is_of_stream && has_busy_streams(device);
+  return device.is_host_memory && g_lent_to_queues.load() != 0;
 }
 
 static void wait_for_writes_of(const DeviceObject& device, const bpa_tensor* tensor) {

@@ -90,9 +90,10 @@ nb::object tensor_from_memory(HostMemory&& memory, nb::handle device, Copy copy,
 nb::object tensor_from_values(const Dtype& dtype, std::span<const int64_t> sizes,
                               const void* values, nb::handle device);
 
-/// Whether letting go of a tensor of that device may wait for its queues: they may use memory that
-/// was lent to the library.
-bool release_may_wait(const DeviceObject& device);
+/// Whether letting go of a tensor of that device may wait: for its queues, which may use memory
+/// that was lent to the library, or on an inline device for a stream other than the one that made
+/// it.
+bool release_may_wait(const DeviceObject& device, bool is_of_stream);
 
 /// Waits until nothing that the library does writes the tensor's memory any more.
 void wait_for_writes(const TensorObject& tensor);

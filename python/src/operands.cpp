@@ -167,7 +167,7 @@ nb::object call_operator(uint32_t op, std::span<const bpa_tensor* const> inputs,
     const Work work(device, is_large && device.is_inline);
     check(call_on_current(device, op, inputs.data(), count, nullptr, &made, 1));
   }
-  return make_tensor(made, like.device_object());
+  return make_tensor(made, like.device_object(), current_stream_of(device) != nullptr);
 }
 
 }  // namespace bp::python

@@ -51,7 +51,7 @@ class OperatorCall {
     for (size_t i = 0; i < given_.size(); ++i) handles_[i] = handle_of(i);
     std::vector<bpa_tensor*> outputs(output_count());
     call(outputs);
-    return outputs.size() == 1 && row_.counting_attribute < 0 ? make_tensor(outputs[0], device_)
+    return outputs.size() == 1 && row_.counting_attribute < 0 ? output_of(outputs[0])
                                                               : tuple_of_outputs(outputs);
   }
 
@@ -240,9 +240,13 @@ class OperatorCall {
     }
   }
 
+  nb::object output_of(bpa_tensor* output) const {
+    return make_tensor(output, device_, current_stream_of(device()) != nullptr);
+  }
+
   nb::object tuple_of_outputs(const std::vector<bpa_tensor*>& outputs) const {
     std::vector<nb::object> tensors;
-    for (bpa_tensor* output : outputs) tensors.push_back(make_tensor(output, device_));
+    for (bpa_tensor* output : outputs) tensors.push_back(output_of(output));
     nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
     for (size_t i = 0; i < tensors.size(); ++i) {
       PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(i), tensors[i].release().ptr());

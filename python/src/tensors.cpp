@@ -22,7 +22,7 @@ TensorObject::~TensorObject() {
   {
     const DeferringBriefly deferring;  // what that release lets go of
     std::optional<WithoutGil> release;
-    if (release_may_wait(device())) release.emplace();
+    if (release_may_wait(device(), is_of_stream_)) release.emplace();
     bpa_tensor_release(handle_);
   }
   device_.dec_ref();
@@ -65,7 +65,7 @@ bool are_large(const TensorObject& a, const TensorObject& b) {
   return bytes >= kLargeBytes;
 }
 
-nb::object make_tensor(bpa_tensor* handle, nb::handle device) {
+nb::object make_tensor(bpa_tensor* handle, nb::handle device, bool is_of_stream) {
   PyObject* made = nullptr;
   try {
     made = nb::inst_alloc(nb::handle(reinterpret_cast<PyObject*>(g_tensor_type))).release().ptr();
@@ -73,7 +73,7 @@ nb::object make_tensor(bpa_tensor* handle, nb::handle device) {
     bpa_tensor_release(handle);
     throw;
   }
-  new (nb::inst_ptr<void>(made)) TensorObject(handle, nb::borrow(device));
+  new (nb::inst_ptr<void>(made)) TensorObject(handle, nb::borrow(device), is_of_stream);
   nb::inst_mark_ready(made);
   return nb::steal(made);
 }

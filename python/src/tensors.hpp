@@ -24,9 +24,10 @@ constexpr uint64_t kLargeBytes = 64 * 1024;
 /// Backs the Python class Tensor.
 class TensorObject {
  public:
-  /// Takes over the reference, and keeps the Device alive.
-  TensorObject(bpa_tensor* handle, nb::object device)
-      : handle_(handle), device_(device.release()) {}
+  /// Takes over the reference, and keeps the Device alive. is_of_stream: letting go of it is work
+  /// of the stream that made it, which nobody waits for.
+  TensorObject(bpa_tensor* handle, nb::object device, bool is_of_stream)
+      : handle_(handle), device_(device.release()), is_of_stream_(is_of_stream) {}
   TensorObject(const TensorObject&) = delete;
   TensorObject& operator=(const TensorObject&) = delete;
   ~TensorObject();
@@ -57,6 +58,7 @@ class TensorObject {
 
   bpa_tensor* handle_;
   nb::handle device_;
+  bool is_of_stream_;
   mutable bpa_tensor_info info_{};
 };
 
@@ -71,7 +73,7 @@ inline TensorObject& tensor_of(nb::handle object) { return tensor_of(object.ptr(
 bool are_large(const TensorObject& a, const TensorObject& b);
 
 /// A Python tensor that takes over the reference.
-nb::object make_tensor(bpa_tensor* handle, nb::handle device);
+nb::object make_tensor(bpa_tensor* handle, nb::handle device, bool is_of_stream = false);
 
 /// The handle, kept by itself.
 std::shared_ptr<bpa_tensor> shared_handle(const TensorObject& tensor);

@@ -265,7 +265,9 @@ AFTER_STREAMS = {
     "mask": lambda y: y[0, :3][y[0, :3] > 0],
     "index": lambda y: y[[0], [1]],
     "put": lambda y: y[0].__setitem__([0, 1], 5.0),
+    "release": lambda y: OPERANDS.clear(),
 }
+OPERANDS = []  # what the stream uses that is not its own
 
 
 @pytest.mark.parametrize("call", AFTER_STREAMS.values(), ids=AFTER_STREAMS)
@@ -273,13 +275,16 @@ def test_small_calls_wait_for_streams_without_the_gil(call, no_switches):
     large, stream = bp.ones((400, 400)), bp.device("cpu:0").new_stream()
 
     def try_once():
+        OPERANDS.append(bp.ones((400, 400)))
         with stream:
             y = large
             for _ in range(20):
                 y = y @ large * 0.0025
+            y = y @ OPERANDS[-1]
         return ran_beside(lambda: call(y))
 
     assert any([try_once() for _ in range(5)])
+    OPERANDS.clear()
 
 
 @pytest.mark.parametrize("name", [*COPIES, "loads", "submit", "read"])

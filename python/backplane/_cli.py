@@ -21,8 +21,9 @@ def main():
     path = _plugins.search_path(environment.get("BACKPLANE_PLUGIN_PATH"))
     if path is not None:
         environment["BACKPLANE_PLUGIN_PATH"] = path
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # None: its descriptor is closed
+            stream.flush()
     try:
         os.execve(PROGRAM, ["backplane", *sys.argv[1:]], environment)
     except OSError as error:

@@ -69,6 +69,17 @@ def test_what_stands_before_it_is_kept():
     assert run(sys.executable, "-P", "-c", code).stdout.startswith("first\nbackplane ")
 
 
+def test_closed_descriptors_are_the_commands_own():
+    for closed in (">&-", "2>&-"):
+        line = f'exec "$@" {closed}'
+        ours, its = (
+            run("/bin/sh", "-c", line, "sh", *command, "devices", BACKPLANE_PLUGINS="npu")
+            for command in ((sys.executable, "-P", "-m", "backplane"), (PROGRAM,))
+        )
+        told = (ours.returncode, ours.stdout, ours.stderr)
+        assert told == (its.returncode, its.stdout, its.stderr)
+
+
 def test_without_the_command():
     code = "from backplane import _cli; _cli.PROGRAM = '/nowhere/backplane'; _cli.main()"
     done = run(sys.executable, "-P", "-c", code)

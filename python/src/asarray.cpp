@@ -33,10 +33,10 @@ class NestedReader {
     visit(object, 0);
     const Dtype& dtype = args_.dtype == nullptr ? found_dtype() : *args_.dtype;
     const auto count = static_cast<size_t>(count_elements(sizes_));
-    std::vector<char> values(count * dtype.item_bytes + 16);  // encode writes 16 at most
-    write_values(dtype, values.data());
+    const auto values = host_bytes(count * dtype.item_bytes + 16);  // encode writes 16 at most
+    write_values(dtype, values.get());
     if (!device_.is_valid()) device_ = device_or_default(args_);
-    return tensor_from_values(dtype, sizes_, values.data(), device_);
+    return tensor_from_values(dtype, sizes_, values.get(), device_);
   }
 
  private:
@@ -156,9 +156,7 @@ class NestedReader {
 
   void take_tensor(const TensorObject& tensor, size_t depth) {
     take_sizes(tensor.sizes(), depth);
-    auto values = std::make_unique_for_overwrite<char[]>(tensor.info().bytes);
-    read_values(tensor, values.get(), tensor.info().bytes);
-    take_values(tensor.dtype(), tensor.sizes(), std::move(values));
+    take_values(tensor.dtype(), tensor.sizes(), read_values(tensor));
   }
 
   /// Tensors are where the new one will be, unless the caller said where that is.

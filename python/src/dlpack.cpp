@@ -70,8 +70,7 @@ void lend_memory(Export<Managed>& lent, const TensorObject& tensor) {
 template <class Managed>
 void lend_copy(Export<Managed>& lent, const TensorObject& tensor) {
   const uint64_t bytes = tensor.info().bytes;
-  lent.copied = std::make_unique_for_overwrite<char[]>(bytes);
-  read_values(tensor, lent.copied.get(), bytes);
+  lent.copied = read_values(tensor);
   int64_t stride = 1;
   for (size_t i = tensor.sizes().size(); i-- > 0;) {
     lent.strides[i] = stride;

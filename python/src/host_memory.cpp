@@ -117,7 +117,7 @@ int64_t count_elements(std::span<const int64_t> sizes) {
 
 std::unique_ptr<char[]> packed_values(const HostMemory& memory) {
   const auto bytes = static_cast<size_t>(count_elements(memory.sizes)) * memory.dtype->item_bytes;
-  auto packed = std::make_unique_for_overwrite<char[]>(bytes);
+  std::unique_ptr<char[]> packed = host_bytes(bytes);
   std::optional<WithoutGil> release;
   if (bytes >= kLargeBytes) release.emplace();
   if (bytes != 0) pack(memory, 0, memory.first, packed.get());

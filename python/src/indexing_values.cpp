@@ -47,7 +47,8 @@ void check_range_of(std::span<const char> bytes, size_t axis, int64_t size) {
 }
 
 void check_range(const TensorObject& indices, size_t axis, int64_t size) {
-  const std::vector<char> values = read_values(indices);
+  const std::unique_ptr<char[]> bytes = read_values(indices);
+  const std::span<const char> values(bytes.get(), indices.info().bytes);
   switch (indices.info().dtype) {
     case BP_DTYPE_I8:
       return check_range_of<int8_t>(values, axis, size);

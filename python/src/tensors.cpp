@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -153,7 +154,7 @@ nb::object cast_to(nb::handle tensor, const Dtype& dtype) {
 
 /// Into memory of its own first, which outlives a wait that a signal ends.
 static void read_interruptibly(const TensorObject& tensor, void* out_data, uint64_t bytes) {
-  const std::shared_ptr<char[]> values(new char[bytes]);
+  const std::shared_ptr<char[]> values = host_bytes(bytes);
   call_interruptibly([kept = shared_handle(tensor), values, bytes] {
     check(bpa_tensor_to_host(kept.get(), values.get(), bytes));
   });
@@ -162,15 +163,23 @@ static void read_interruptibly(const TensorObject& tensor, void* out_data, uint6
 
 void read_values(const TensorObject& tensor, void* out_data, uint64_t bytes) {
   tensor.device().check_open();
-  if (is_wait_long(tensor.device())) return read_interruptibly(tensor, out_data, bytes);
+  if (bytes > 0 && is_wait_long(tensor.device())) {
+    return read_interruptibly(tensor, out_data, bytes);
+  }
   const HostCopy copy(tensor.device(), bytes);
   check(bpa_tensor_to_host(tensor.handle(), out_data, bytes));
 }
 
-std::vector<char> read_values(const TensorObject& tensor) {
-  std::vector<char> values(tensor.info().bytes);
-  read_values(tensor, values.data(), values.size());
+std::unique_ptr<char[]> read_values(const TensorObject& tensor) {
+  std::unique_ptr<char[]> values = host_bytes(tensor.info().bytes);
+  read_values(tensor, values.get(), tensor.info().bytes);
   return values;
+}
+
+std::unique_ptr<char[]> host_bytes(uint64_t bytes) {
+  std::unique_ptr<char[]> made(new (std::nothrow) char[bytes]);
+  if (made != nullptr) return made;
+  throw Error(BP_OUT_OF_MEMORY, "the host has no memory for " + std::to_string(bytes) + " bytes");
 }
 
 std::string shape_text(std::span<const int64_t> sizes) {

@@ -90,7 +90,10 @@ nb::object cast_to(nb::handle tensor, const Dtype& dtype);
 
 /// Copies all values out, contiguous.
 void read_values(const TensorObject& tensor, void* out_data, uint64_t bytes);
-std::vector<char> read_values(const TensorObject& tensor);
+std::unique_ptr<char[]> read_values(const TensorObject& tensor);
+
+/// Memory of any values. Throws OUT_OF_MEMORY, which names the size.
+std::unique_ptr<char[]> host_bytes(uint64_t bytes);
 
 /// "(2, 3)"
 std::string shape_text(std::span<const int64_t> sizes);

@@ -75,8 +75,8 @@ nb::object item_of(const TensorObject& tensor) {
 }
 
 nb::object list_of(const TensorObject& tensor) {
-  const std::vector<char> values = read_values(tensor);
-  const char* next = values.data();
+  const std::unique_ptr<char[]> values = read_values(tensor);
+  const char* next = values.get();
   return list_from(tensor.dtype(), tensor.sizes(), next);
 }
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import backplane as bp
+import backplane.array_api as xp
 
 
 def test_nested(device):
@@ -280,6 +281,23 @@ def test_bad_fill():
         bp.zeros_like([1])
     with pytest.raises(TypeError, match="zeros: argument 'dtype'"):
         bp.zeros(2, dtype="float31")
+
+
+def test_too_large_for_the_host_is_out_of_memory(device):
+    """Values that one element repeats, copied by the package and by the library."""
+    a = np.broadcast_to(np.float32(1), (1 << 22, 1 << 22))
+    x = xp.broadcast_to(bp.ones((1, 1), device=device), a.shape)
+    y = xp.broadcast_to(bp.ones((1, 1)), a.shape)
+    for call in (
+        lambda: bp.asarray(a, device=device, copy=True),
+        lambda: bp.asarray([a], device=device),
+        lambda: bp.from_dlpack(a, device=device, copy=True),
+        x.tolist,
+        lambda: y.__dlpack__(copy=True),
+    ):
+        with pytest.raises(MemoryError, match="the host has no memory for 703687") as caught:
+            call()
+        assert caught.value.status == "OUT_OF_MEMORY" and isinstance(caught.value, bp.Error)
 
 
 def same_as_numpy(found, expected):

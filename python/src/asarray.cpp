@@ -20,6 +20,11 @@ bool is_plain_number(nb::handle object) {
          PyFloat_CheckExact(object.ptr()) || PyComplex_CheckExact(object.ptr());
 }
 
+/// A class has the methods of its objects, and is no array.
+bool has_method(nb::handle object, const char* name) {
+  return !PyType_Check(object.ptr()) && nb::hasattr(object, name);
+}
+
 nb::object device_or_default(const AsarrayArgs& args) {
   return args.device.is_valid() ? args.device : parse_device(nb::none(), args.function);
 }
@@ -114,17 +119,16 @@ class NestedReader {
     if (take_buffer(object, depth)) return;
     Kind kind{};
     if (number_kind(object, kind)) return take(nb::borrow(object), kind, depth);
-    if (nb::hasattr(object, "__dlpack__")) {
+    if (has_method(object, "__dlpack__")) {
       HostMemory memory;
       memory_from_dlpack(object, Copy::kIfNeeded, memory);
       return take_memory(memory, depth);
     }
-    if (nb::hasattr(object, "__array__")) {
+    if (has_method(object, "__array__")) {
       if (take_buffer(call_python(object.attr("__array__")), depth)) return;
     }
-    const nb::object to_list = nb::getattr(object, "tolist", nb::none());
-    if (!to_list.is_none()) {
-      const nb::object plain = call_python(to_list);
+    if (has_method(object, "tolist")) {
+      const nb::object plain = call_python(object.attr("tolist"));
       if (is_plain_nested(plain) || number_kind(plain, kind)) return visit(plain, depth);
     }
     if (!PyIndex_Check(object.ptr())) refuse_object(object);
@@ -291,10 +295,10 @@ nb::object as_tensor(nb::handle object, const AsarrayArgs& args) {
   }
   Kind kind{};
   if (number_kind(object, kind)) return from_numbers(object, args);
-  if (nb::hasattr(object, "__dlpack__")) {
+  if (has_method(object, "__dlpack__")) {
     return adapt(tensor_from_dlpack(object, device_or_default(args), args.copy), args, true);
   }
-  if (nb::hasattr(object, "__array__")) {
+  if (has_method(object, "__array__")) {
     const nb::object array = call_python(object.attr("__array__"));
     if (memory_from_buffer(array, args.function, memory)) {
       return adapt(

@@ -272,6 +272,13 @@ def test_a_range_is_a_shape():
     assert bp.zeros(range(1, 4)).shape == (1, 2, 3) and bp.empty(range(0)).shape == ()
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.ndarray, bp.Tensor, array.array, int])
+def test_classes_are_no_arrays(kind):
+    for bad in (kind, [1, kind]):
+        with pytest.raises(TypeError, match="asarray: argument 'obj': expected numbers.* found"):
+            bp.asarray(bad)
+
+
 def test_bad_fill():
     with pytest.raises(
         TypeError, match="full: argument 'fill_value': expected a number, found str"

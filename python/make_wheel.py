@@ -117,10 +117,11 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         first = build(build_folder, out / "build", pathlib.Path(work, "first"))
         repaired = repair(first, pathlib.Path(work, "repaired"))
+        whole = out / "build" / repaired.name  # at its place there is never a part of it
+        complete(repaired, whole)
         for old in out.glob("*.whl"):
             old.unlink()
-        complete(repaired, out / repaired.name)
-    print(out / repaired.name)
+    print(whole.rename(out / whole.name))
 
 
 if __name__ == "__main__":

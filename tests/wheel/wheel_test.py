@@ -178,9 +178,9 @@ for path in sorted({{words[5] for words in maps if len(words) > 5 and "gomp" in 
             self.assertEqual(len(libraries), 1, libraries)
 
     def test_one_pool_with_pytorch(self):
-        torch = ROOT / ".cache/torch-venv/bin/python"
+        torch = ROOT / ".cache/torch-models-venv/bin/python"
         if not torch.exists() or run(torch, "-c", "import torch", check=False).returncode != 0:
-            self.skipTest("NOT RUN: .cache/torch-venv has no PyTorch; ./dev bench installs it")
+            self.skipTest("NOT RUN: .cache/torch-models-venv has no PyTorch; ./dev models does it")
         for first, second in (("backplane", "torch"), ("torch", "backplane")):
             output = run(torch, "-c", f"""
 import sys

@@ -51,14 +51,18 @@ def _divide(a: Parts, b: Parts) -> Parts:
     """Smith's way: by the larger part of b first, so that no square overflows."""
     is_wide = ops.greater_or_equal(ops.abs(b[0]), ops.abs(b[1]))
     large, small = ops.where(is_wide, b[0], b[1]), ops.where(is_wide, b[1], b[0])
-    ratio = ops.div(small, large)
-    scale = ops.add(large, ops.mul(small, ratio))
-    # Of a narrow b both parts of a change places, and a sign.
-    first, second = ops.where(is_wide, a[0], a[1]), ops.where(is_wide, a[1], a[0])
-    re = ops.div(ops.add(first, ops.mul(second, ratio)), scale)
-    im = ops.div(ops.sub(second, ops.mul(first, ratio)), scale)
-    im = ops.where(is_wide, im, ops.neg(im))
     size = ops.abs(large)
+    # Both scaled alike, so that no sum overflows, or is of what subnormal numbers have left.
+    scale = ops.where(ops.greater(size, 1), _constant(0.25, size), 1)
+    scale = ops.where(ops.less(size, 1e-30), 2.0**60, scale)
+    ratio = ops.div(small, large)
+    divisor = ops.add(ops.mul(large, scale), ops.mul(ops.mul(small, scale), ratio))
+    # Of a narrow b both parts of a change places, and a sign.
+    first = ops.mul(ops.where(is_wide, a[0], a[1]), scale)
+    second = ops.mul(ops.where(is_wide, a[1], a[0]), scale)
+    re = ops.div(ops.add(first, ops.mul(second, ratio)), divisor)
+    im = ops.div(ops.sub(second, ops.mul(first, ratio)), divisor)
+    im = ops.where(is_wide, im, ops.neg(im))
     is_zero = _both(_is(b[0], 0), _is(b[1], 0))
     return ops.where(is_zero, ops.div(a[0], size), re), ops.where(is_zero, ops.div(a[1], size), im)
 
@@ -68,6 +72,10 @@ def _reciprocal(x: Tensor, y: Tensor) -> Parts:
 
 
 def _sign(x: Tensor, y: Tensor) -> Parts:
+    # Scaled, so that the size neither overflows nor is subnormal.
+    is_below_one = ops.less(ops.max(ops.abs(x), ops.abs(y)), 1)
+    scale = ops.where(is_below_one, _constant(2.0**60, x), 0.25)
+    x, y = ops.mul(x, scale), ops.mul(y, scale)
     size = ops.hypot(x, y)
     is_zero = _is(size, 0)
     return ops.where(is_zero, 0, ops.div(x, size)), ops.where(is_zero, 0, ops.div(y, size))
@@ -126,11 +134,17 @@ def _log(x: Tensor, y: Tensor) -> Parts:
     # Near 1 the logarithm is of what the square of the size is above it.
     beyond = ops.add(ops.mul(ops.sub(wide, 1), ops.add(wide, 1)), ops.mul(narrow, narrow))
     is_near = _both(ops.greater(size, 0.5), ops.less(size, 2))
-    # Sizes beyond the largest number are halved.
-    far = ops.add(ops.log(ops.hypot(ops.mul(x, 0.5), ops.mul(y, 0.5))), math.log(2))
-    is_far = _both(ops.is_inf(size), _both(ops.is_finite(x), ops.is_finite(y)))
-    re = ops.where(is_near, ops.mul(ops.log1p(beyond), 0.5), ops.log(size))
-    return ops.where(is_far, far, re), ops.atan2(y, x)
+    re = ops.where(is_near, ops.mul(ops.log1p(beyond), 0.5), _log_of_size(x, y))
+    return re, ops.atan2(y, x)
+
+
+def _log_of_size(x: Tensor, y: Tensor) -> Tensor:
+    # Scaled at the ends of the range, where the size overflows or is subnormal.
+    wide = ops.max(ops.abs(x), ops.abs(y))
+    is_small, is_large = ops.less(wide, 1e-30), ops.greater(wide, 1e30)
+    scale = ops.where(is_small, _constant(2.0**60, x), ops.where(is_large, _constant(0.25, x), 1))
+    found = ops.log(ops.hypot(ops.mul(x, scale), ops.mul(y, scale)))
+    return ops.sub(found, ops.log(scale))
 
 
 def _log_of_base(base: float) -> Callable[[Tensor, Tensor], Parts]:
@@ -198,13 +212,21 @@ def _tanh(x: Tensor, y: Tensor) -> Parts:
     return re, ops.where(_is(y, 0), y, ops.where(is_far, far_im, im))
 
 
+def _far(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Whether one part of an inverse function is log(2 |x + y j|), and the other one an angle; and
+    that logarithm, of a size that may be beyond the largest number."""
+    is_far = _either(ops.greater(ops.abs(x), 1e30), ops.greater(ops.abs(y), 1e30))
+    size = ops.hypot(ops.mul(x, 0.25), ops.mul(y, 0.25))
+    return is_far, ops.add(ops.log(size), math.log(8))
+
+
 def _asinh(x: Tensor, y: Tensor) -> Parts:
     a_re, a_im = _sqrt(ops.add(y, 1), ops.neg(x))
     b_re, b_im = _sqrt(ops.sub(1, y), x)
     re = ops.asinh(ops.sub(ops.mul(a_re, b_im), ops.mul(a_im, b_re)))
     im = ops.atan2(y, ops.sub(ops.mul(a_re, b_re), ops.mul(a_im, b_im)))
-    is_far = _either(ops.is_inf(x), ops.is_inf(y))
-    re = ops.where(is_far, ops.copysign(math.inf, x), re)
+    is_far, size = _far(x, y)
+    re = ops.where(is_far, ops.copysign(size, x), re)
     im = ops.where(is_far, ops.atan2(y, ops.abs(x)), im)
     return re, ops.where(_is(y, 0), y, im)
 
@@ -214,8 +236,8 @@ def _acosh(x: Tensor, y: Tensor) -> Parts:
     b_re, b_im = _sqrt(ops.add(x, 1), y)
     re = ops.asinh(ops.add(ops.mul(a_re, b_re), ops.mul(a_im, b_im)))
     im = ops.mul(ops.atan2(a_im, b_re), 2)
-    is_far = _either(ops.is_inf(x), ops.is_inf(y))
-    re = ops.where(is_far, math.inf, re)
+    is_far, size = _far(x, y)
+    re = ops.where(is_far, size, re)
     im = ops.where(is_far, ops.atan2(y, x), im)
     return re, ops.where(_both(_is(x, 0), ops.is_nan(y)), math.pi / 2, im)
 
@@ -225,9 +247,9 @@ def _acos(x: Tensor, y: Tensor) -> Parts:
     b_re, b_im = _sqrt(ops.add(x, 1), y)
     re = ops.mul(ops.atan2(a_re, b_re), 2)
     im = ops.asinh(ops.sub(ops.mul(b_re, a_im), ops.mul(b_im, a_re)))
-    is_far = _either(ops.is_inf(x), ops.is_inf(y))
+    is_far, size = _far(x, y)
     re = ops.where(is_far, ops.atan2(ops.abs(y), x), re)
-    im = ops.where(is_far, ops.neg(ops.copysign(math.inf, y)), im)
+    im = ops.where(is_far, ops.copysign(size, ops.neg(y)), im)
     return ops.where(_both(_is(x, 0), ops.is_nan(y)), math.pi / 2, re), im
 
 

@@ -244,6 +244,31 @@ def test_sums_are_as_good_as_those_of_reals(device, dtype):
     assert np.all(np.abs(found - exact) <= np.sqrt(a.size) * np.finfo(part).eps * size)
 
 
+WIDE = {
+    "sign": lambda z: z / np.abs(z), "log": np.log, "log10": np.log10, "acos": np.arccos,
+    "log2": lambda z: np.log(z) / np.log(np.longdouble(2)), "acosh": np.arccosh,
+    "asin": np.arcsin, "asinh": np.arcsinh, "divide": np.divide,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", support.COMPLEX_FLOATING)
+@pytest.mark.parametrize("name", WIDE)
+def test_sizes_that_are_beyond_floats_or_subnormal(device, name, dtype):
+    info = np.finfo(dtype)
+    large, tiny = float(info.max), float(info.smallest_subnormal)
+    numbers = [complex(large, large), complex(-large, 0.7 * large), complex(0.8 * large, -large)]
+    numbers += [complex(tiny, tiny), complex(3 * tiny, -2 * tiny), complex(-5 * tiny, 7 * tiny)]
+    x = np.asarray(numbers, dtype)
+    arguments = (x,)
+    if name == "divide":
+        x = np.append(x, x[0])
+        arguments = (x, np.append(x[[1, 2, 0, 4, 5, 3]], np.asarray([2 - 3j], dtype)))
+    expected = WIDE[name](*(v.astype("clongdouble") for v in arguments))
+    found = getattr(xp, name)(*(on(device, v) for v in arguments)).numpy()
+    error = np.abs(found.astype(expected.dtype) - expected)
+    assert np.all(error <= 16 * info.eps * np.abs(expected) + 2 * tiny), (found, expected)
+
+
 @pytest.mark.parametrize("dtype", support.COMPLEX_FLOATING)
 def test_roots_of_the_smallest_and_the_largest_numbers(device, dtype):
     info = np.finfo(dtype)

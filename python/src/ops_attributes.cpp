@@ -32,7 +32,11 @@ bool is_integer(nb::handle value) {
 int64_t read_i64(const Place& place, nb::handle value, const char* expected) {
   if (!is_integer(value)) place.refuse(expected, value);
   const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
-  if (!number.is_valid()) throw nb::python_error();
+  if (!number.is_valid()) {  // arrays have an index only where they are one integer
+    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw nb::python_error();
+    PyErr_Clear();
+    place.refuse(expected, value);
+  }
   int overflow = 0;
   const int64_t found = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
   if (overflow != 0) {

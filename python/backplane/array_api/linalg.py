@@ -193,6 +193,7 @@ def _tolerance(function: str, x: Tensor, rtol: Any) -> float | Tensor:
         return max(x.shape[-2:]) * finfo(x.dtype).eps
     if isinstance(rtol, Tensor):
         _arguments.on_one_device(function, x=x, rtol=rtol)
+        _arguments.broadcast(function, "rtol", x.shape[:-2], rtol.shape)
         return _arguments.tensor_of_kind(function, "rtol", rtol, _kinds.REAL_FLOATING)
     return float(_arguments.number(function, "rtol", rtol))
 
@@ -235,6 +236,7 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
         raise InvalidArgumentError(
             f"linalg.solve: argument 'x2': the shape {b.shape} beside {a.shape} of x1"
         )
+    _arguments.broadcast("linalg.solve", "x2", a.shape[:-2], b.shape[:-2])
     dtype = _kinds.promote("linalg.solve", a.dtype, b.dtype)
     found: Tensor = _host.compute(
         "linalg.solve",

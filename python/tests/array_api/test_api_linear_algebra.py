@@ -73,6 +73,10 @@ def test_vecdot(data):
 
 def test_products_refuse(device):
     x = xp.ones((2, 3), device=device)
+
+    def stack(count):
+        return xp.ones((count, 2, 2), device=device)
+
     cases = [
         (lambda: xp.matmul(x, xp.asarray(1.0, device=device)), "matmul: argument 'x2': expected"),
         (lambda: xp.matmul(x, x), "matmul"),
@@ -82,7 +86,8 @@ def test_products_refuse(device):
         (lambda: xp.tensordot(x, x, axes=((0,),)), "tensordot: argument 'axes': expected two"),
         (lambda: xp.vecdot(x[0, 0], x), "vecdot: argument 'x1': expected at least one dimension"),
         (lambda: xp.fft.fft(x[:, :0]), "fft.fft: argument 'x': axis 1 has no elements"),
-        (lambda: xp.linalg.pinv(x, rtol=x[:, 0]), "linalg.pinv: "),
+        (lambda: xp.linalg.pinv(x, rtol=x[:, 0]), "linalg.pinv: argument 'rtol': expected one"),
+        (lambda: xp.linalg.matrix_rank(x[None][[0, 0]], rtol=x[0]), "linalg.matrix_rank: argument"),
         (lambda: xp.vecdot(x, x, axis=0), "vecdot: argument 'axis': expected -2 to -1"),
         (lambda: xp.vecdot(x, x[:, :2]), "vecdot: argument 'axis': size 3 of x1, 2 of x2"),
         (lambda: xp.matrix_transpose(x[0]), "matrix_transpose: argument 'x': expected at least 2"),
@@ -94,6 +99,7 @@ def test_products_refuse(device):
         (lambda: xp.linalg.qr(x, mode="r"), "linalg.qr: argument 'mode'"),
         (lambda: xp.linalg.matrix_norm(x, ord=3), "linalg.matrix_norm: argument 'ord'"),
         (lambda: xp.linalg.solve(x[:, :2], x.T), "linalg.solve: argument 'x2': the shape"),
+        (lambda: xp.linalg.solve(stack(2), stack(3)), "linalg.solve: argument 'x2': .* broadcast"),
         (lambda: xp.fft.fft(x, n=0), "fft.fft: argument 'n': expected 1 or more"),
         (lambda: xp.fft.fft(x, norm="other"), "fft.fft: argument 'norm'"),
         (lambda: xp.fft.fftn(x, s=(1, 2)), "fft.fftn: argument 'axes': needed beside 's'"),

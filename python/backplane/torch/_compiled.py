@@ -164,7 +164,14 @@ class CompiledGraph:
 
     def _as_torch_has_it(self, tensor, result):
         tensor = tensor.to(result.dtype).contiguous()
-        return tensor.permute(result.axes) if result.axes else tensor
+        tensor = tensor.permute(result.axes) if result.axes else tensor
+        if len(tensor.shape) != len(result.sizes) or any(
+            wanted not in (found, None) for found, wanted in zip(tensor.shape, result.sizes)
+        ):
+            raise bp.UnsupportedError(
+                f"the ONNX exporter makes sizes {list(tensor.shape)} of {list(result.sizes)}"
+            )
+        return tensor
 
     def _output(self, output, arguments, tensors):
         if output.expression is not None:

@@ -40,6 +40,7 @@ class Result:
 
     dtype: object  # of torch: the exporter leaves some in a wider one
     axes: tuple  # in the order that brings back torch's strides
+    sizes: tuple  # None: one that varies
 
 
 @dataclasses.dataclass
@@ -270,7 +271,9 @@ class _Exporter:
 
     def _result(self, value):
         order = _order_of_strides(value)
-        return Result(value.dtype, tuple(order.index(axis) for axis in range(len(order))))
+        axes = tuple(order.index(axis) for axis in range(len(order)))
+        sizes = tuple(size if isinstance(size, int) else None for size in value.shape)
+        return Result(value.dtype, axes, sizes)
 
     def _view(self, value, owner):
         return View(
@@ -384,8 +387,8 @@ def export(module, weights):
         raise _explain(error) from error
 
 
-def can_export(node):
-    """Whether one operator has an ONNX form, by itself."""
+def export_alone(node):
+    """One operator by itself. Throws ExportError."""
     graph = torch.fx.Graph()
     values = {}
     for source in node.all_input_nodes:
@@ -393,8 +396,13 @@ def can_export(node):
         values[source].meta["val"] = source.meta["val"]
     copied = graph.node_copy(node, values.__getitem__)
     graph.output(tuple(_parts_of(copied)))
+    return export(torch.fx.GraphModule({}, graph), frozenset())
+
+
+def can_export(node):
+    """Whether one operator has an ONNX form, by itself."""
     try:
-        export(torch.fx.GraphModule({}, graph), frozenset())
+        export_alone(node)
     except ExportError:
         return False
     return True

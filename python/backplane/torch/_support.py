@@ -63,6 +63,18 @@ def _loses_digits(node):
     return rounded or node.target.overloadpacket in _WITH_NUMBERS
 
 
+# What the exporter reads over, and nobody would hear of.
+_IGNORED = {_aten.avg_pool2d: "divisor_override", _aten.avg_pool3d: "divisor_override"}
+
+
+def _ignored_argument(node):
+    """The name of one that is given, or None."""
+    name = _IGNORED.get(node.target.overloadpacket)
+    names = [argument.name for argument in node.target._schema.arguments]
+    given = {**dict(zip(names, node.args)), **node.kwargs}
+    return name if given.get(name) is not None else None
+
+
 def reason_against(node, refused):
     """Why torch has to compute a node, or None. `refused`: by operator, what was found out."""
     if node.op == "get_attr":
@@ -81,6 +93,8 @@ def reason_against(node, refused):
         return "torch raises where integers are divided by 0, and devices do not"
     if _loses_digits(node):
         return "the ONNX exporter rounds its numbers to float32, and it computes with float64"
+    if (ignored := _ignored_argument(node)) is not None:
+        return f"the ONNX exporter leaves out the argument {ignored!r}"
     for value in (v for n in (node, *node.all_input_nodes) for v in _tensors_of(n)):
         reason = _reason_of_tensor(value)
         if reason is not None:

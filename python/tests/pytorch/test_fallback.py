@@ -95,6 +95,35 @@ def test_a_model_that_the_device_refuses(monkeypatch):
     assert (report.device_nodes, report.torch_nodes) == (0, 1)
 
 
+def test_an_operator_that_the_device_refuses(device):
+    """The others stay on it. The pool of floats is of the same operator."""
+    def f(x, i):
+        y = torch.nn.functional.avg_pool1d(x.exp(), 2)
+        return torch.nn.functional.avg_pool1d(i + 1, 2) * 3, y.sin()
+
+    compiled = compile(f, device)
+    args = torch.randn(1, 2, 6), torch.arange(12).reshape(1, 2, 6)
+    before = launches(device)
+    with pytest.warns(FallbackWarning, match=r"aten.avg_pool2d.default runs in torch:.*found i64"):
+        torch.testing.assert_close(compiled(*args), f(*args))
+    torch.testing.assert_close(compiled(*args), f(*args))  # warned once
+    report = bp.torch.report()
+    assert (report.device_nodes, report.torch_nodes, report.graphs) == (4, 2, 1)
+    assert operators() == {"aten.avg_pool2d.default"}
+    assert launches(device) >= before + 2 * 4
+    args = torch.randn(3, 2, 6), torch.arange(36).reshape(3, 2, 6)
+    with pytest.warns(FallbackWarning, match="graph 2: aten.avg_pool2d.default runs in torch"):
+        torch.testing.assert_close(compiled(*args), f(*args))
+
+
+def test_results_of_another_size():
+    """The exporter has no axis for one step."""
+    x = torch.tensor(3.0)
+    with pytest.warns(FallbackWarning, match=r"the ONNX exporter makes sizes \[\] of \[1\]"):
+        assert compile(lambda x: torch.linspace(x, 1, 1) * 2, "cpu:0")(x).tolist() == [6]
+    assert bp.torch.report().device_nodes == 0
+
+
 def test_other_errors_of_loading_are_raised(monkeypatch):
     def fail(*_, **__):
         raise bp.OutOfMemoryError("load: the device has 1 MiB")
@@ -246,8 +275,12 @@ def test_fallback_may_be_an_error():
         ({"device": "cpu:99"}, "cpu:99"),
         ({"device": 3}, "option 'device': expected a Device or its name, found int"),
         ({"fallback": "maybe"}, "option 'fallback': expected 'warn' or 'error', found 'maybe'"),
-        ({"memory_limit": -5}, "memory_limit"),
-        ({"memory_limit": "much"}, "memory_limit"),
+        ({"memory_limit": -5}, "option 'memory_limit': expected a positive count.*found -5"),
+        ({"memory_limit": "much"}, "option 'memory_limit': .* found 'much'"),
+        ({"memory_limit": True}, "option 'memory_limit': .* found True"),
+        ({"memory_limit": 1 << 70}, "option 'memory_limit': expected a positive count"),
+        ({"deterministic": "yes"}, "option 'deterministic': expected True or False, found 'yes'"),
+        ("npu:0", "options: expected a dict, found 'npu:0'"),
     ],
 )
 def test_bad_options(options, words):

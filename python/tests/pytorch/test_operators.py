@@ -143,3 +143,158 @@ def test_float64_without_such_numbers(device):
           torch.randn(3, 4, dtype=torch.float64), device=device)
     check(lambda x: x * 0.1, torch.randn(3), device=device)
     check_all_on_device()
+
+
+# --- Arguments that the exporter leaves out, or takes for others ------------------------------
+
+
+def test_means_in_another_dtype(device):
+    """The result of integers would have no fraction, and that of halves no end."""
+    f = lambda x: (x.mean(0, dtype=torch.float32), x.mean(dtype=torch.float64), x.float().mean(1))
+    check(f, torch.tensor([[1, 2], [2, 5]]), device=device)
+    check(f, torch.full((3000, 2), 100, dtype=torch.float16), device=device)
+    check_all_on_device()
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+def test_scatter_reduce(device, reduce, include_self):
+    def f(x, index, values):
+        return x.scatter_reduce(1, index, values, reduce, include_self=include_self)
+
+    index = torch.tensor([[0, 1, 1], [2, 2, 3]])
+    check(f, torch.randn(4, 5), index, torch.randn(3, 4), device=device)
+    check(f, torch.randn(2, 4), index, torch.randn(2, 3), device=device)
+    check_all_on_device()
+
+
+@pytest.mark.parametrize(("reduce", "end"), [("amax", float("-inf")), ("amin", float("inf"))])
+def test_scatter_reduce_of_infinities(reduce, end):
+    def f(x, index, values):
+        return x.scatter_reduce(0, index, values, reduce, include_self=False)
+
+    args = torch.zeros(3), torch.tensor([0, 2, 2]), torch.tensor([end, 1.0, end])
+    with torch.no_grad():
+        assert compile(f, "cpu:0")(*args).tolist() == f(*args).tolist() == [end, 0, 1]
+    check_all_on_device()
+
+
+def test_scatter_reduce_of_integers():
+    def f(x, index, values):
+        return [x.scatter_reduce(0, index, values, reduce, include_self=False)
+                for reduce in ("sum", "prod", "amax", "amin")]
+
+    check(f, torch.tensor([5, -5, 7]), torch.tensor([0, 2, 2]), torch.tensor([-9, 4, 3]))
+    check_all_on_device()
+
+
+def test_more_values_than_indices(device):
+    def f(x, index, values):
+        return x.scatter(1, index, values), x.scatter_add(1, index, values)
+
+    check(f, torch.randn(4, 5), torch.tensor([[0, 1], [2, 3]]), torch.randn(3, 5), device=device)
+    check_all_on_device()
+
+
+def test_what_is_added_no_times(device):
+    def f(x, a, b):
+        return (torch.baddbmm(x, a, b, beta=0, alpha=2), torch.addbmm(x, a, b, beta=0),
+                torch.addmm(x, a[0], b[0], beta=0), torch.addmv(x[0], a[0], b[0, :, 0], beta=0))
+
+    with torch.no_grad():
+        x, a, b = torch.full((3, 3), float("nan")), torch.randn(2, 3, 4), torch.randn(2, 4, 3)
+        torch.testing.assert_close(compile(f, device)(x, a, b), f(x, a, b))
+    check(lambda x, a, b: torch.baddbmm(x, a, b, beta=0.5), torch.randn(3, 3), a, b, device=device)
+    check_all_on_device()
+
+
+@pytest.mark.parametrize("pool", [F.avg_pool2d, F.avg_pool3d])
+def test_pools_with_a_divisor(pool):
+    x = torch.randn(1, 2, *[4] * (2 if pool is F.avg_pool2d else 3))
+    with pytest.warns(FallbackWarning, match="leaves out the argument 'divisor_override'"):
+        check(lambda x: pool(x * 2, 2, divisor_override=3) + 1, x)
+    assert (bp.torch.report().device_nodes, bp.torch.report().torch_nodes) == (2, 1)
+
+
+def test_gradients_of_norms_in_eval_mode():
+    """What torch keeps for gradients is empty then."""
+    ours, theirs = nn.BatchNorm1d(4).eval(), nn.BatchNorm1d(4).eval()
+    x = torch.randn(8, 4)
+    found = compile(ours, "cpu:0")(x)
+    check_all_on_device()
+    with pytest.warns(FallbackWarning, match="these are gradients"):
+        found.pow(3).sum().backward()
+    theirs(x).pow(3).sum().backward()
+    torch.testing.assert_close(ours.weight.grad, theirs.weight.grad)
+
+
+# --- Operators that have a form in others -----------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"padding_idx": 1}], ids=["plain", "padding"])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_embeddings(device, mode, options):
+    """The second bag is empty, and the third one has padding alone."""
+    def f(weight, indices, offsets, pairs):
+        return (F.embedding_bag(indices, weight, offsets, mode=mode, **options),
+                F.embedding_bag(pairs, weight, mode=mode, **options),
+                F.embedding_bag(indices, weight, offsets, mode=mode, include_last_offset=True))
+
+    check(f, torch.randn(4, 3), torch.tensor([1, 2, 0, 1, 1, 3, 1]), torch.tensor([0, 3, 3, 5]),
+          torch.tensor([[1, 3], [2, 0], [2, 2]]), device=device)
+    check_all_on_device()
+
+
+def test_bags_of_embeddings_with_weights(device):
+    def f(weight, pairs, factors):
+        return F.embedding_bag(pairs, weight, mode="sum", per_sample_weights=factors)
+
+    pairs = torch.tensor([[1, 3], [2, 0]], dtype=torch.int32)
+    check(f, torch.randn(4, 3), pairs, torch.randn(2, 2), device=device)
+    check_all_on_device()
+
+
+@pytest.mark.parametrize(
+    ("mode", "padding"),
+    [("bilinear", "zeros"), ("bilinear", "border"), ("nearest", "border"), ("bicubic", "zeros")],
+)
+def test_grid_sample(mode, padding):
+    def f(x, grid):
+        return F.grid_sample(x, grid, mode, padding, align_corners=False)
+
+    check(f, torch.randn(2, 2, 5, 7), torch.rand(2, 4, 3, 2) * 2.6 - 1.3)
+    check_all_on_device()
+
+
+def test_sorts_that_are_stable(device):
+    def f(x):
+        return (*x.sort(stable=True, dim=1), *x.sort(stable=True, dim=0, descending=True),
+                x.argsort(stable=True))
+
+    check(f, torch.randint(3, (20, 37)), device=device)
+    check_all_on_device()
+
+
+def test_extremes_without_axes():
+    check(lambda x: (x.amax(), x.amin(), *x.aminmax(), *x.aminmax(dim=1), x.sum().amax()),
+          torch.randn(3, 4))
+    check_all_on_device()
+
+
+def test_extremes_without_nan():
+    nan = float("nan")
+    x, y = torch.tensor([1, nan, 3, nan]), torch.tensor([nan, 2, 4, nan])
+    with torch.no_grad():
+        for name, wanted in (("fmax", [1, 2, 4]), ("fmin", [1, 2, 3])):
+            found = compile(lambda x, y: getattr(torch, name)(x, y), "cpu:0")(x, y)
+            assert found[:3].tolist() == wanted and found[3].isnan()
+            torch._dynamo.reset()
+    check(lambda x, y: (torch.fmax(x, x.T), torch.fmin(x, y)),
+          torch.tensor([[1, 2], [3, 0]]), torch.tensor([0.5, 9]))
+    check_all_on_device()
+
+
+def test_take_and_pools_of_any_size(device):
+    check(lambda x, i: (x.take(i), F.adaptive_max_pool2d(x, (2, 3)), F.adaptive_max_pool1d(x, 3)),
+          torch.randn(2, 4, 6), torch.tensor([[0, -1], [5, 11]]), device=device)
+    check_all_on_device()

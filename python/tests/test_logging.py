@@ -203,6 +203,7 @@ for i in range(1, {count}):
 make()
 make()
 go.set()
+os.mkdir(folder + "/1/none")
 bp.Runtime(install_dir=folder + "/1/none")  # waits until all is told
 """
     )

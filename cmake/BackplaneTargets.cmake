@@ -220,7 +220,7 @@ function(bp_left_out_label name out)
   endforeach()
 endfunction()
 
-# bp_read_left_out(): sets left_out and left_to_full to what the list has for this build's sanitizer.
+# bp_read_left_out(): sets left_out and left_to_full to what the list has for this sanitizer.
 function(bp_read_left_out)
   set(left_out "")
   set(left_to_full "")

@@ -227,9 +227,15 @@ def _embedding_bag(
     return found, bag, counts, counts
 
 
+def _embedding_bag_of_weights(*args):
+    """Which torch calls for weights that may have gradients, also where nobody asks for those."""
+    return NotImplemented if torch.is_grad_enabled() else _embedding_bag(*args)
+
+
 TABLE = {
     _aten._native_multi_head_attention.default: _multi_head_attention,
     _aten._transformer_encoder_layer_fwd.default: _transformer_layer,
+    _aten._embedding_bag.default: _embedding_bag_of_weights,
     _aten._embedding_bag_forward_only.default: _embedding_bag,
     _aten.addbmm.default: _product_alone(lambda a, b: torch.bmm(a, b).sum(0)),
     _aten.addmv.default: _product_alone(torch.mv),

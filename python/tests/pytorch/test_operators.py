@@ -254,6 +254,20 @@ def test_bags_of_embeddings_with_weights(device):
     check_all_on_device()
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_modules_of_bags(device, mode):
+    """Their gradients are torch's, forward part and all."""
+    model = nn.EmbeddingBag(9, 4, mode=mode)
+    bags = torch.randint(9, (3, 5))
+    compiled = check(model, bags, device=device)
+    check_all_on_device()
+    with pytest.warns(FallbackWarning, match="SequenceEmpty|these are gradients"):
+        compiled(bags).square().sum().backward()
+    ours, model.weight.grad = model.weight.grad, None
+    model(bags).square().sum().backward()
+    torch.testing.assert_close(ours, model.weight.grad)
+
+
 @pytest.mark.parametrize(
     ("mode", "padding"),
     [("bilinear", "zeros"), ("bilinear", "border"), ("nearest", "border"), ("bicubic", "zeros")],

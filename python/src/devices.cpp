@@ -40,7 +40,7 @@ void add_further_options(RuntimeOptions& options) {
   nb::dict named;
   for (const auto& [name, value] : options.options) named[name.c_str()] = value;
   const nb::object settings = nb::module_::import_("backplane._settings");
-  const nb::object further = settings.attr("for_runtime")(named, !options.install_dir.empty());
+  const nb::object further = settings.attr("for_runtime")(named, options.install_dir.has_value());
   for (auto [name, value] : nb::cast<nb::dict>(further)) {
     const auto option = nb::cast<std::string>(name);
     options.options[option] = c_text(value, option);

@@ -322,7 +322,7 @@ std::string name_in_fake(const std::string& slot) {
   {
     RuntimeOptions options;
     options.plugin_path = BP_FAKES_DIR "/sound";
-    options.install_dir = BP_FAKES_DIR "/none";
+    options.install_dir = "";
     if (row.caller == Caller::kApplication) {
       options.plugin_path += ":" BP_FAKES_DIR "/hostile";
       options.options["hostile.devices"] = std::to_string(row.devices);

@@ -39,7 +39,7 @@ RuntimeArgs single_args() {
   RuntimeArgs args;
   args.register_ops = register_ops;
   args.plugin_path = {BP_FAKES_DIR "/single", BP_FAKES_DIR "/good"};
-  args.install_directory = BP_FAKES_DIR "/absent_folder";
+  args.install_directory = "";
   return args;
 }
 

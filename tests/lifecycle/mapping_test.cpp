@@ -28,7 +28,7 @@ std::vector<std::string> ranges_of(const std::string& fake) {
 Runtime make_runtime() {
   RuntimeOptions options;
   options.plugin_path = BP_FAKES_DIR "/sound:" BP_FAKES_DIR "/absent";
-  options.install_dir = BP_FAKES_DIR "/absent";
+  options.install_dir = "";
   return Runtime::create(options);
 }
 

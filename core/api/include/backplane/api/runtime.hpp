@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,8 +65,8 @@ class Device {
 };
 
 struct RuntimeOptions {
-  std::string plugin_path{};                     // colon-separated folders searched first
-  std::string install_dir{};                     // replaces the installed plugin folder
+  std::string plugin_path{};                 // colon-separated folders searched first
+  std::optional<std::string> install_dir{};  // replaces the installed plugin folder; "": no folder
   std::map<std::string, std::string> options{};  // "npu.memory", "BACKPLANE_FALLBACK"
 };
 
@@ -82,7 +83,7 @@ class Runtime {
     bpa_runtime_args args{};
     args.struct_size = sizeof(args);
     if (!options.plugin_path.empty()) args.plugin_path = options.plugin_path.c_str();
-    if (!options.install_dir.empty()) args.install_dir = options.install_dir.c_str();
+    if (options.install_dir) args.install_dir = options.install_dir->c_str();
     args.option_names = names.data();
     args.option_values = values.data();
     args.option_count = names.size();

@@ -46,6 +46,19 @@ def test_operators_go_to_the_current_stream(device):
     assert (y.numpy() == models.shift_power(128, 301)).all()
 
 
+def test_nothing_is_read_beside_busy_streams(device):
+    """Of no elements there are no bytes to copy: the sanitizers watch."""
+    x = square(device)
+    stream, empty = bp.device(device).new_stream(), bp.zeros((0, 3), device=device)
+
+    def try_once():
+        keep_busy(stream, x)
+        assert empty.tolist() == [] and empty.T.tolist() == [[], [], []]
+        return not stream.query()
+
+    assert seen_busy(try_once)
+
+
 def test_assignments_go_there_too(device):
     x = square(device)
     stream = bp.device(device).new_stream()

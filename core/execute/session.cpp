@@ -450,10 +450,11 @@ PlacementRow Session::row_of(const Segment& segment, const NodeRoute& route) con
   // Steps are in the order of their nodes. Beside a node's kernels there may be some that copy its
   // inputs or outputs; operators tell them apart, since kernels' names are gone after a close.
   const auto copy = graph_.registry().copy_op();
-  for (const Step& step : std::ranges::equal_range(segment.steps, route.node, {}, &Step::node)) {
-    if (step.kind != StepKind::kLaunch) continue;
-    const bool is_copy = copy && step.kernel->op() == *copy;
-    if (!is_copy || row.device == nullptr) row.device = devices_[step.device];
+  auto step = std::ranges::lower_bound(segment.steps, route.node, {}, &Step::node);
+  for (; step != segment.steps.end() && step->node == route.node; ++step) {
+    if (step->kind != StepKind::kLaunch) continue;
+    const bool is_copy = copy && step->kernel->op() == *copy;
+    if (!is_copy || row.device == nullptr) row.device = devices_[step->device];
   }
   return row;
 }

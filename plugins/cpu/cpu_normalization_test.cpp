@@ -116,7 +116,9 @@ TEST(CpuNormalization, EveryDtypeAndLength_MatchesF64) {
                                          {BP_DTYPE_F32, 2e-6},
                                          {BP_DTYPE_F64, 1e-13}}) {
     for (const int64_t length : {2, 15, 33, 130, 1500}) {
-      const auto make = [&](const Sizes& sizes) { return make_random(dtype, sizes, 5, -2, 3); };
+      const auto make = [&, dtype = dtype](const Sizes& sizes) {
+        return make_random(dtype, sizes, 5, -2, 3);
+      };
       for (const Rows& rows : each_operator(make, length)) expect_like_f64(device, rows, tolerance);
       expect_like_f64(device, {"rms_norm", make({3, length}), length, length}, tolerance);
     }

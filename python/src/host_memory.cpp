@@ -82,7 +82,7 @@ nb::object wrap(HostMemory& memory, nb::handle device) {
     strides[i] = memory.strides_bytes[i] / memory.dtype->item_bytes;
   }
   const auto& target = nb::cast<const DeviceObject&>(device);
-  auto loan = std::make_unique<WrappedLoan>(memory.loan, !target.is_inline);
+  auto loan = std::make_unique<WrappedLoan>(WrappedLoan{memory.loan, !target.is_inline});
   bpa_wrap_args args{};
   args.struct_size = sizeof(args);
   args.flags = memory.is_read_only ? BPA_TENSOR_READ_ONLY_BIT : 0;

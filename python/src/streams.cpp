@@ -16,6 +16,7 @@
 namespace bp::python {
 
 constinit thread_local CurrentStream* t_current_stream = nullptr;
+constinit size_t g_live_stream_count = 0;
 
 namespace {
 
@@ -144,7 +145,9 @@ std::string describe(const StreamObject& self) {
 
 StreamObject::StreamObject(nb::object its_device, Stream its_stream, bool is_the_default)
     : device(std::move(its_device)), stream(std::move(its_stream)), is_default(is_the_default) {
-  if (!is_default) live_streams().push_back(this);
+  if (is_default) return;
+  live_streams().push_back(this);
+  g_live_stream_count = live_streams().size();
 }
 
 StreamObject::~StreamObject() {
@@ -154,9 +157,10 @@ StreamObject::~StreamObject() {
     stream = {};
   }
   std::erase(live_streams(), this);
+  g_live_stream_count = live_streams().size();
 }
 
-bool has_busy_streams(const DeviceObject& device) {
+bool is_a_live_stream_busy(const DeviceObject& device) {
   return std::ranges::any_of(live_streams(), [&](const StreamObject* object) {
     if (object->device_object().device.handle() != device.device.handle()) return false;
     return object->is_ending || bpa_stream_query(object->stream.handle()) == BP_PENDING;
@@ -165,7 +169,7 @@ bool has_busy_streams(const DeviceObject& device) {
 
 bool is_wait_long(const DeviceObject& device) {
   constexpr std::chrono::microseconds kShort{200};
-  if (!is_main_thread() || (device.is_inline && live_streams().empty())) return false;
+  if (!is_main_thread() || (device.is_inline && g_live_stream_count == 0)) return false;
   const Stream stream = Stream::default_of(device.device);
   const auto begin = std::chrono::steady_clock::now();
   while (bpa_stream_query(stream.handle()) == BP_PENDING || has_busy_streams(device)) {

@@ -6,6 +6,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstddef>
 #include <optional>
 #include <utility>
 
@@ -58,8 +59,16 @@ inline bpa_status call_on_current(const DeviceObject& device, uint32_t op,
   return bpa_op_call_on(stream, op, inputs, input_count, attributes, 0, out_outputs, output_count);
 }
 
+/// Of all devices, but for handles of default streams. Under the GIL.
+extern size_t g_live_stream_count;
+
+/// One of those that are live has work left on the device.
+bool is_a_live_stream_busy(const DeviceObject& device);
+
 /// Whether a stream of the device, other than its default one, has work left. Never waits.
-bool has_busy_streams(const DeviceObject& device);
+inline bool has_busy_streams(const DeviceObject& device) {
+  return g_live_stream_count != 0 && is_a_live_stream_busy(device);
+}
 
 /// While one lives, its thread works on the device. It gives the GIL away where the work is large,
 /// and on an inline device where it may wait for tensors that a stream uses.

@@ -347,7 +347,7 @@ TEST_P(ViewTest, Outputs_WrittenInto_LeaveTheModelsWeightsAlone) {
     EXPECT_EQ(outputs.at("t").to_vector<float>(), Values(6, 0));
     EXPECT_EQ(outputs.at("i").to_vector<float>(), Values(4, 0));
     for (const auto& [name, output] : outputs) {
-      const bpa_status status = status_of([&] { output.assign(make({9}, {1})); });
+      const bpa_status status = status_of([&, &output = output] { output.assign(make({9}, {1})); });
       EXPECT_EQ(status, output.is_read_only() ? BP_INVALID_ARGUMENT : BP_OK);
     }
   }

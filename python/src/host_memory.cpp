@@ -105,8 +105,7 @@ nb::object wrap(HostMemory& memory, nb::handle device) {
 }  // namespace
 
 HostCopy::HostCopy(const DeviceObject& device, uint64_t bytes)
-    : work_(device,
-            bytes >= kLargeBytes || !device.is_inline || current_stream_of(device) != nullptr) {}
+    : work_(device, bytes >= kLargeBytes || !is_done_at_once(device)) {}
 
 int64_t count_elements(std::span<const int64_t> sizes) {
   if (std::ranges::find(sizes, 0) != sizes.end()) return 0;  // whatever the others are

@@ -74,8 +74,7 @@ bp::Tensor scalar_for(const DeviceObject& device, nb::handle number, const Dtype
   alignas(16) char bytes[16] = {};
   encode_number(number, dtype, bytes, place);
   bpa_tensor* handle = nullptr;
-  const bool is_done_at_once = device.is_inline && current_stream_of(device) == nullptr;
-  bpa_device* where = is_done_at_once ? device.device.handle() : nullptr;
+  bpa_device* where = is_done_at_once(device) ? device.device.handle() : nullptr;
   const Work work(device, false);
   check(bpa_tensor_from_host(where, dtype.code, nullptr, 0, bytes, dtype.item_bytes, &handle));
   return bp::Tensor::adopt(handle);

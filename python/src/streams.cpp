@@ -16,15 +16,9 @@
 namespace bp::python {
 
 constinit thread_local CurrentStream* t_current_stream = nullptr;
-constinit size_t g_live_stream_count = 0;
+std::vector<const StreamObject*>& g_live_streams = *new std::vector<const StreamObject*>();
 
 namespace {
-
-/// All but handles of default streams, under the GIL. Never destroyed.
-std::vector<const StreamObject*>& live_streams() {
-  static auto* streams = new std::vector<const StreamObject*>();
-  return *streams;
-}
 
 nb::object make_stream(nb::object device, Stream stream, bool is_default = false) {
   const nb::handle type = nb::type<StreamObject>();
@@ -145,9 +139,7 @@ std::string describe(const StreamObject& self) {
 
 StreamObject::StreamObject(nb::object its_device, Stream its_stream, bool is_the_default)
     : device(std::move(its_device)), stream(std::move(its_stream)), is_default(is_the_default) {
-  if (is_default) return;
-  live_streams().push_back(this);
-  g_live_stream_count = live_streams().size();
+  if (!is_default) g_live_streams.push_back(this);
 }
 
 StreamObject::~StreamObject() {
@@ -156,12 +148,11 @@ StreamObject::~StreamObject() {
     const WithoutGil release;
     stream = {};
   }
-  std::erase(live_streams(), this);
-  g_live_stream_count = live_streams().size();
+  std::erase(g_live_streams, this);
 }
 
 bool is_a_live_stream_busy(const DeviceObject& device) {
-  return std::ranges::any_of(live_streams(), [&](const StreamObject* object) {
+  return std::ranges::any_of(g_live_streams, [&](const StreamObject* object) {
     if (object->device_object().device.handle() != device.device.handle()) return false;
     return object->is_ending || bpa_stream_query(object->stream.handle()) == BP_PENDING;
   });
@@ -169,7 +160,7 @@ bool is_a_live_stream_busy(const DeviceObject& device) {
 
 bool is_wait_long(const DeviceObject& device) {
   constexpr std::chrono::microseconds kShort{200};
-  if (!is_main_thread() || (device.is_inline && g_live_stream_count == 0)) return false;
+  if (!is_main_thread() || (device.is_inline && g_live_streams.empty())) return false;
   const Stream stream = Stream::default_of(device.device);
   const auto begin = std::chrono::steady_clock::now();
   while (bpa_stream_query(stream.handle()) == BP_PENDING || has_busy_streams(device)) {

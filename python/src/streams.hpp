@@ -6,9 +6,9 @@
 
 #include <nanobind/nanobind.h>
 
-#include <cstddef>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "devices.hpp"
 #include "gil.hpp"
@@ -59,15 +59,20 @@ inline bpa_status call_on_current(const DeviceObject& device, uint32_t op,
   return bpa_op_call_on(stream, op, inputs, input_count, attributes, 0, out_outputs, output_count);
 }
 
-/// Of all devices, but for handles of default streams. Under the GIL.
-extern size_t g_live_stream_count;
+/// Whether this thread's calls are over when they return.
+inline bool is_done_at_once(const DeviceObject& device) {
+  return device.is_inline && current_stream_of(device) == nullptr;
+}
+
+/// Those of all devices, but for handles of default streams. Under the GIL. Never destroyed.
+extern std::vector<const StreamObject*>& g_live_streams;
 
 /// One of those that are live has work left on the device.
 bool is_a_live_stream_busy(const DeviceObject& device);
 
 /// Whether a stream of the device, other than its default one, has work left. Never waits.
 inline bool has_busy_streams(const DeviceObject& device) {
-  return g_live_stream_count != 0 && is_a_live_stream_busy(device);
+  return !g_live_streams.empty() && is_a_live_stream_busy(device);
 }
 
 /// While one lives, its thread works on the device. It gives the GIL away where the work is large,
@@ -75,8 +80,7 @@ inline bool has_busy_streams(const DeviceObject& device) {
 class Work {
  public:
   Work(const DeviceObject& device, bool is_large) {
-    const bool is_at_once = device.is_inline && current_stream_of(device) == nullptr;
-    if (is_large || (is_at_once && has_busy_streams(device))) release_.emplace();
+    if (is_large || (is_done_at_once(device) && has_busy_streams(device))) release_.emplace();
   }
 
  private:

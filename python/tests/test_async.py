@@ -12,7 +12,6 @@ import weakref
 import numpy as np
 import pytest
 
-import backplane
 import backplane as bp
 import onnx_models as models
 from test_runtime import python
@@ -253,7 +252,7 @@ def test_a_slow_input_holds_up_no_other_run():
 def test_refused_runs_leave_nothing_behind():
     session = bp.load(models.relu())
     session.submit({"x": [1.0]}).result(LIMIT)
-    runs = backplane._async._futures._pending._runs
+    runs = bp._async._futures._pending._runs
     before = {*runs}
     for _ in range(3):
         with pytest.raises(ValueError, match="stream"):

@@ -144,16 +144,13 @@ def _for_index(values, index):
     return values if values.shape == index.shape else values[tuple(map(slice, index.shape))]
 
 
-def _scatter(x, dim, index, values):
-    if values.shape == index.shape:
-        return NotImplemented
-    return x.scatter(dim, index, _for_index(values, index))
-
-
-def _scatter_add(x, dim, index, values):
-    if values.shape == index.shape:
-        return NotImplemented
-    return x.scatter_add(dim, index, _for_index(values, index))
+def _of_indexed(scatter):
+    """Without the values that have no index."""
+    def decomposed(x, dim, index, values):
+        if values.shape == index.shape:
+            return NotImplemented
+        return scatter(x, dim, index, _for_index(values, index))
+    return decomposed
 
 
 def _scatter_reduce(x, dim, index, values, reduce, *, include_self=True):
@@ -249,8 +246,8 @@ TABLE = {
     _aten.fmax.default: _without_nan(torch.maximum),
     _aten.fmin.default: _without_nan(torch.minimum),
     _aten.mean.dim: _mean,
-    _aten.scatter.src: _scatter,
-    _aten.scatter_add.default: _scatter_add,
+    _aten.scatter.src: _of_indexed(torch.scatter),
+    _aten.scatter_add.default: _of_indexed(torch.scatter_add),
     _aten.scatter_reduce.two: _scatter_reduce,
     _aten.sign.default: _sign,
     _aten.sort.stable: _sort,
